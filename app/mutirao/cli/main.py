@@ -1,0 +1,103 @@
+"""The `mutirao` command: verbs are imported only when used; an error is a message, a hint and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+import mutirao
+from mutirao.errors import (
+    AlreadyRunning,
+    Conflict,
+    ContractError,
+    InvalidInput,
+    MutiraoError,
+    NotFound,
+    SettingsError,
+    Unavailable,
+)
+
+# verb: (module, one-line help); each module has a click command named `command`.
+VERBS: dict[str, tuple[str, str]] = {
+    "agent": ("mutirao.cli.agent", "Run one node's agent."),
+    "dead-letter": ("mutirao.cli.dead_letter", "List, show, replay or discard dead jobs."),
+    "jobs": ("mutirao.cli.jobs", "List, show or cancel jobs."),
+    "migrate": ("mutirao.cli.migrate", "Bring the database schema up to date."),
+    "nodes": ("mutirao.cli.nodes", "List the nodes."),
+    "settings": ("mutirao.cli.settings", "Check a settings file."),
+    "submit": ("mutirao.cli.submit", "Submit a job."),
+    "up": ("mutirao.cli.up", "Run a whole cluster on this machine."),
+    "web": ("mutirao.cli.web", "Run one node's web server."),
+}
+
+EXIT_CODES: tuple[tuple[type[MutiraoError], int], ...] = (
+    (InvalidInput, 2),
+    (SettingsError, 2),
+    (ContractError, 2),
+    (Unavailable, 3),
+    (NotFound, 4),
+    (Conflict, 5),
+    (AlreadyRunning, 5),
+)
+
+
+class LazyGroup(click.Group):
+    """A group that imports a verb's module only when the verb is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every verb, sorted."""
+        return sorted(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb's command, or None when there is no such verb."""
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(VERBS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the verbs without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, VERBS[verb][1]) for verb in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(mutirao.__version__, prog_name="mutirao")
+def cli() -> None:
+    """Mutirão: a distributed task scheduler for a handful of edge machines.
+
+    Exit codes: 0 done, 1 failed, 2 invalid, 3 unavailable, 4 not found, 5 conflict.
+    """
+
+
+def exit_code(error: MutiraoError) -> int:
+    """The documented exit code of an error."""
+    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)
+
+
+def report(error: MutiraoError) -> None:
+    """Says on standard error what is wrong and what to do."""
+    field = f"{error.field}: " if isinstance(error, InvalidInput) and error.field else ""
+    click.echo(f"mutirao: {field}{error.message}", err=True)
+    if error.hint:
+        click.echo(f"  hint: {error.hint}", err=True)
+
+
+def main(args: list[str] | None = None) -> Any:
+    """Runs one verb and exits with its code."""
+    try:
+        cli.main(args=args, prog_name="mutirao", standalone_mode=True)
+    except MutiraoError as error:
+        report(error)
+        sys.exit(exit_code(error))
+    except BrokenPipeError:
+        # The reader (head, less) is gone; Python must not complain about it while flushing at exit.
+        sys.stdout = None
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

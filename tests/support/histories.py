@@ -15,8 +15,8 @@ VALUES (%(id)s, %(state)s::job_state, 'echo', '{}', 'default', 5, %(retries)s, %
     %(attempt)s, 0, CASE WHEN %(owned)s THEN %(node)s::uuid END, CASE WHEN %(owned)s THEN 1 END,
     CASE WHEN %(state)s = 'running' THEN gen_random_uuid() END)"""
 FINISHED = b"""INSERT INTO finished_jobs (id, state, handler, payload, queue, priority, max_retries,
-    max_attempts, backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
-    attempt, finished_at)
+    max_attempts, backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent,
+    created_at, attempt, finished_at)
 VALUES (%(id)s, %(state)s::job_state, 'echo', '{}', 'default', 5, %(retries)s, %(bound)s,
     1, 1, 1, now(), %(id)s, 'test', '', now(), %(attempt)s, now())"""
 STEP = b"""INSERT INTO audit (job_id, attempt, event, from_state, to_state, actor, term)

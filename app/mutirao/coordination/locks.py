@@ -1,0 +1,51 @@
+"""Execution locks: at most one owner per job attempt, a higher attempt always winning (I2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import redis
+
+from mutirao.coordination import keys
+from mutirao.coordination.connection import wrapped
+from mutirao.coordination.scripts import Script
+
+_HOLD = Script("hold_locks.lua")
+_DELETE_IF_EQUAL = Script("delete_if_equal.lua")
+
+Claim = tuple[UUID, int]
+
+
+class ExecutionLocks:
+    """Locks of whole batches of (job, attempt) in one script call each.
+
+    `owner` is "<node>:<incarnation>". Raises CoordinationUnavailable when Redis did not answer; then the
+    claim in PostgreSQL is authority enough.
+    """
+
+    def __init__(self, client: redis.Redis, ttl: float) -> None:
+        self._client = client
+        self._ttl_ms = int(ttl * 1000)
+
+    def acquire(self, claims: Sequence[Claim], owner: str) -> list[bool]:
+        """For each claim: True if it is locked for this owner now, False if it must be handed back."""
+        if not claims:
+            return []
+        names = [keys.job_lock(job) for job, _ in claims]
+        with wrapped():
+            answers = _HOLD(self._client, names, [owner, self._ttl_ms, *(attempt for _, attempt in claims)])
+        return [answer == 1 for answer in answers]
+
+    def renew(self, claims: Sequence[Claim], owner: str) -> list[bool]:
+        """For each claim: True if prolonged or, where lost, set again; False if its runner must be killed."""
+        return self.acquire(claims, owner)
+
+    def release(self, claims: Sequence[Claim], owner: str) -> list[bool]:
+        """Deletes what is still exactly this owner's; False where it was not."""
+        if not claims:
+            return []
+        names = [keys.job_lock(job) for job, _ in claims]
+        with wrapped():
+            answers = _DELETE_IF_EQUAL(self._client, names, [f"{attempt}:{owner}" for _, attempt in claims])
+        return [answer == 1 for answer in answers]

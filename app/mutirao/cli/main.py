@@ -1,4 +1,4 @@
-"""The `mutirao` command: verbs are imported only when used; an error is a message, a hint and an exit code."""
+"""The `mutirao` command: verbs are imported when used; an error is a message, a hint and an exit code."""
 
 from __future__ import annotations
 

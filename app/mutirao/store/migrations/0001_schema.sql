@@ -215,6 +215,9 @@ CREATE FUNCTION cluster_now() RETURNS timestamptz LANGUAGE sql STABLE AS
 -- Holds the term row for the rest of the transaction; raises MU001 unless term and holder are still the caller's (I3).
 CREATE FUNCTION fence(my_term bigint, my_holder text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+    -- The name lets a successor end exactly this office's open transactions.
+    PERFORM set_config('application_name', my_holder, true),
+            set_config('idle_in_transaction_session_timeout', '2s', true);
     PERFORM 1 FROM term WHERE term.term = my_term AND term.holder = my_holder FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'term % of % is over', my_term, my_holder USING ERRCODE = 'MU001';

@@ -1,0 +1,95 @@
+"""Which node takes which queued job: pure planning over plain values."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A queued job, as the planner sees it."""
+
+    id: UUID
+    handler: str
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A node that may be given work: `load` jobs are its own now, `capacity` is all it wants to hold."""
+
+    node: UUID
+    incarnation: int
+    slots: int
+    capacity: int
+    load: int
+    handlers: frozenset[str]
+
+    @property
+    def free(self) -> int:
+        """How many more jobs the node wants."""
+        return max(0, self.capacity - self.load)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One job for one node's incarnation."""
+
+    job: UUID
+    node: UUID
+    incarnation: int
+
+
+def plan(candidates: Iterable[Candidate], rooms: Sequence[Room]) -> list[Assignment]:
+    """Gives each candidate, in the order given, to the least loaded node that serves it and has room.
+
+    Load is measured per slot, so that a node of twice the slots takes twice the jobs. No node gets more
+    than it wants; a candidate nobody can take now is passed over and never holds up the next one.
+    """
+    heaps: dict[str, list[tuple[float, int]]] = {}
+    loads = [room.load for room in rooms]
+    planned = []
+    for candidate in candidates:
+        heap = heaps.get(candidate.handler)
+        if heap is None:
+            heap = heaps[candidate.handler] = _serving(rooms, loads, candidate.handler)
+        chosen = _least_loaded(heap, rooms, loads)
+        if chosen is None:
+            continue
+        loads[chosen] += 1
+        room = rooms[chosen]
+        planned.append(Assignment(candidate.id, room.node, room.incarnation))
+    return planned
+
+
+def _pressure(room: Room, load: int) -> float:
+    return load / max(1, room.slots)
+
+
+def _serving(rooms: Sequence[Room], loads: list[int], handler: str) -> list[tuple[float, int]]:
+    heap = [(_pressure(r, loads[i]), i) for i, r in enumerate(rooms) if handler in r.handlers]
+    heapq.heapify(heap)
+    return heap
+
+
+def _least_loaded(heap: list[tuple[float, int]], rooms: Sequence[Room], loads: list[int]) -> int | None:
+    while heap:
+        pressure, index = heap[0]
+        now = _pressure(rooms[index], loads[index])
+        if loads[index] >= rooms[index].capacity:
+            heapq.heappop(heap)
+        elif now > pressure:  # another handler's jobs went there since
+            heapq.heapreplace(heap, (now, index))
+        else:
+            heapq.heapreplace(heap, (_pressure(rooms[index], loads[index] + 1), index))
+            return index
+    return None
+
+
+def prefetch(slots: int, mean_seconds: float, *, horizon: float = 1.0, most_per_slot: int = 400) -> int:
+    """How many jobs a node should hold: what its slots finish in `horizon` seconds, at least one each."""
+    if mean_seconds <= 0:
+        return slots
+    return slots * int(min(most_per_slot, max(1.0, horizon / mean_seconds)))

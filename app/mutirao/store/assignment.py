@@ -1,0 +1,108 @@
+"""The coordinator's writes: every one of them behind the fence (I3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from mutirao.domain.placement import Assignment, Candidate
+from mutirao.failpoints import armed, failpoint
+from mutirao.store import sql
+from mutirao.store.database import Database, TermHeld, Transaction
+
+_SQL = sql.load("assignment.sql")
+_NODES = sql.load("nodes.sql")
+_TERM = sql.load("term.sql")
+
+
+class AssignmentStore:
+    """What a coordinator in `office` may do; everything raises Fenced once the office is over."""
+
+    def __init__(self, database: Database, office: TermHeld) -> None:
+        self._database = database
+        self._office = office
+
+    def loads(self) -> dict[UUID, int]:
+        """How many jobs each node holds."""
+        with self._database.transaction() as tx:
+            return {row.node: row.load for row in tx.rows(_SQL.loads)}
+
+    def candidates(self, handlers: Sequence[str], limit: int) -> list[Candidate]:
+        """The best-ranked queued jobs that one of the handlers can run."""
+        params = {"handlers": list(handlers), "limit": limit}
+        with self._database.transaction() as tx:
+            return [Candidate(row.id, row.handler) for row in tx.rows(_SQL.candidates, params)]
+
+    def served(self) -> dict[UUID, frozenset[str]]:
+        """The handlers of each live node."""
+        with self._database.transaction() as tx:
+            return {row.node: frozenset(row.handlers) for row in tx.rows(_NODES.served)}
+
+    def assign(self, plan: Sequence[Assignment]) -> dict[UUID, int]:
+        """Carries the plan out as far as it still holds; returns how many jobs each node was given."""
+        params = {
+            "jobs": [item.job for item in plan],
+            "nodes": [item.node for item in plan],
+            "incarnations": [item.incarnation for item in plan],
+            "term": self._office.term,
+        }
+        with self._database.transaction(office=self._office) as tx:
+            tx.send(_SQL.hold_nodes, {"nodes": sorted({item.node for item in plan})})
+            given = tx.send(_SQL.assign, params)
+            if armed("assign.inside"):
+                tx.sync()
+                failpoint("assign.inside")
+            answer = given.fetchall()
+        return {row.node: row.given for row in answer}
+
+    def promote_due(self, limit: int = 1000) -> int:
+        """Queues up to `limit` jobs whose time has come; returns how many."""
+        params = {"limit": limit, "term": self._office.term}
+        row = self._database.run(lambda tx: tx.one(_SQL.promote_due, params), office=self._office)
+        return int(row.queued)
+
+    def next_due(self) -> float | None:
+        """Seconds until the next scheduled job is due, None when none is scheduled."""
+        with self._database.transaction() as tx:
+            seconds: float | None = tx.one(_SQL.next_due).seconds
+        return seconds
+
+    def take_back(self, nodes: Sequence[UUID], limit: int = 5000) -> int:
+        """Returns what these nodes have not started to the queue; returns how many jobs."""
+        params = {
+            "nodes": list(nodes),
+            "incarnation": None,
+            "limit": limit,
+            "actor": "coordinator",
+            "term": self._office.term,
+        }
+        row = self._database.run(lambda tx: tx.one(_SQL.take_back, params), office=self._office)
+        return int(row.taken)
+
+    def sweep(self) -> int:
+        """Moves on every job that belongs to an incarnation that is over; returns how many."""
+        params = {"node": None, "actor": "coordinator", "term": self._office.term}
+        row = self._database.run(lambda tx: tx.one(_SQL.give_back_superseded, params), office=self._office)
+        return int(row.moved)
+
+    def declare_lost(self, node: UUID, incarnation: int, counter: int, redis_on: bool) -> int | None:
+        """Ends a node's incarnation and moves its jobs on; None if it is no longer as it was judged."""
+        judged = {"node": node, "incarnation": incarnation, "counter": counter, "redis_on": redis_on}
+
+        def work(tx: Transaction) -> int | None:
+            if tx.row(_NODES.hold_judged, judged) is None:
+                return None
+            tx.send(_NODES.end_incarnation, {**judged, "status": "lost"})
+            mine = {"node": node, "actor": "coordinator", "term": self._office.term}
+            return int(tx.one(_SQL.give_back_superseded, mine).moved)
+
+        return self._database.run(work, office=self._office)
+
+    def keep_house(self) -> None:
+        """Refreshes the counts of live jobs and the partitions of the coming days."""
+        self._database.run(lambda tx: tx.execute(_TERM.count_states), synchronous=False, office=self._office)
+
+    def ensure_partitions(self) -> int:
+        """Makes the partitions of the coming days; returns how many were missing."""
+        row = self._database.run(lambda tx: tx.one(_TERM.ensure_partitions), office=self._office)
+        return int(row.made)

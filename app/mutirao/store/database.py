@@ -1,0 +1,244 @@
+"""Transactions on PostgreSQL: one pool a process, driver errors wrapped once, unknown commits told apart.
+
+A transaction's statements are pipelined: nothing waits for an answer until somebody reads one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, LiteralString, NamedTuple, TypeVar, cast
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import namedtuple_row
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from mutirao.errors import Fenced, InvalidInput, OutcomeUnknown, StoreUnavailable, Superseded
+from mutirao.logs import get_logger
+from mutirao.metrics import UNKNOWN_COMMITS
+
+log = get_logger(__name__)
+T = TypeVar("T")
+
+_SESSION = " ".join(
+    f"-c {name}={value}"
+    for name, value in {
+        "search_path": "mutirao,public",
+        "timezone": "UTC",
+        "statement_timeout": "10s",
+        "lock_timeout": "3s",
+        "idle_in_transaction_session_timeout": "5s",
+        "jit": "off",
+    }.items()
+)
+_ATTEMPTS = 5
+
+
+class TermHeld(NamedTuple):
+    """An office: what the fence compares."""
+
+    term: int
+    holder: str
+
+
+class Transaction:
+    """One open transaction; every answer it gives is provisional until `transaction()` ends without error."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def rows(self, query: str, params: Mapping[str, object] | None = None) -> list[Any]:
+        """Runs the statement and waits for its rows."""
+        return self.send(query, params).fetchall()
+
+    def row(self, query: str, params: Mapping[str, object] | None = None) -> Any | None:
+        """Runs the statement and waits for its first row, None if there is none."""
+        return self.send(query, params).fetchone()
+
+    def one(self, query: str, params: Mapping[str, object] | None = None) -> Any:
+        """Runs the statement and waits for its first row, which there always is."""
+        row = self.row(query, params)
+        if row is None:
+            raise LookupError(f"no row from: {query[:80]}")
+        return row
+
+    def execute(self, query: str, params: Mapping[str, object] | None = None) -> int:
+        """Runs the statement and waits for the number of rows it touched."""
+        cursor = self.send(query, params)
+        self._flush()
+        return cursor.rowcount
+
+    def send(self, query: str, params: Mapping[str, object] | None = None) -> psycopg.Cursor[Any]:
+        """Sends the statement without waiting; its cursor's rows are read later."""
+        return self._connection.execute(cast(LiteralString, query), params)
+
+    def sync(self) -> None:
+        """Waits until everything sent so far has been carried out."""
+        self._flush()
+
+    def _flush(self) -> None:
+        self._connection.execute("SELECT").fetchall()
+
+
+class Database:
+    """A pool of at most `size` connections, opened when first needed and checked before they are lent."""
+
+    def __init__(self, dsn: str, *, application_name: str, size: int = 1, timeout: float = 5.0) -> None:
+        self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
+            dsn,
+            min_size=0,
+            max_size=size,
+            timeout=timeout,
+            max_idle=300.0,
+            reconnect_timeout=3.0,
+            num_workers=1,
+            open=False,
+            check=_check,
+            configure=_configure,
+            kwargs={
+                "autocommit": True,
+                "options": _SESSION,
+                "application_name": application_name[:63],
+                "connect_timeout": 3,
+                "tcp_user_timeout": 5000,
+                "keepalives_idle": 5,
+                "keepalives_interval": 2,
+                "keepalives_count": 3,
+                "row_factory": namedtuple_row,
+            },
+        )
+        self._opened = False
+
+    def close(self) -> None:
+        """Closes every connection; open transactions are rolled back."""
+        self._pool.close(timeout=2.0)
+
+    @contextmanager
+    def transaction(
+        self, *, synchronous: bool = True, office: TermHeld | None = None
+    ) -> Iterator[Transaction]:
+        """Commits when the block ends, rolls back when it raises.
+
+        With `office` the transaction first takes the term row under that term and holder (the fence, I3).
+        Raises OutcomeUnknown when the commit's answer was lost or its wait for standbys cancelled,
+        Fenced, Superseded, StoreUnavailable (nothing was changed).
+        """
+        with self._lent() as connection:
+            state = _Progress()
+            try:
+                with connection.pipeline():
+                    connection.execute("BEGIN")
+                    if not synchronous:
+                        connection.execute("SET LOCAL synchronous_commit = off")
+                    if office is not None:
+                        connection.execute("SELECT fence(%s, %s)", (office.term, office.holder))
+                    yield Transaction(connection)
+                    _warnings(connection).clear()
+                    state.committing = True
+                    connection.execute("COMMIT")
+                state.answered = True
+            except psycopg.Error as error:
+                raise _translate(error, connection, state) from error
+            finally:
+                _leave(connection)
+            if _warnings(connection):
+                UNKNOWN_COMMITS.inc()
+                raise OutcomeUnknown(f"PostgreSQL warned at commit: {_warnings(connection)[0]}")
+
+    def run(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        synchronous: bool = True,
+        office: TermHeld | None = None,
+    ) -> T:
+        """Runs `work` in a transaction, up to five times if a deadlock or serialization failure ends it."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                with self.transaction(synchronous=synchronous, office=office) as tx:
+                    return work(tx)
+            except _TryAgain:
+                continue
+        with self.transaction(synchronous=synchronous, office=office) as tx:
+            return work(tx)
+
+    @contextmanager
+    def _lent(self) -> Iterator[psycopg.Connection[Any]]:
+        if not self._opened:
+            self._pool.open()
+            self._opened = True
+        try:
+            connection = self._pool.getconn()
+        except (PoolTimeout, psycopg.Error) as error:
+            raise StoreUnavailable(
+                "PostgreSQL cannot be reached", hint="Is the server up? See `mutirao settings check`."
+            ) from error
+        try:
+            yield connection
+        finally:
+            self._pool.putconn(connection)
+
+
+class _Progress:
+    committing = False
+    answered = False
+
+
+class _TryAgain(StoreUnavailable):
+    """A deadlock or serialization failure: the same work may simply run again."""
+
+
+def _warnings(connection: psycopg.Connection[Any]) -> list[str]:
+    warnings: list[str] = connection.__dict__.setdefault("mutirao_warnings", [])
+    return warnings
+
+
+def _configure(connection: psycopg.Connection[Any]) -> None:
+    heard = _warnings(connection)
+
+    def hear(diagnostic: psycopg.errors.Diagnostic) -> None:
+        # A cancelled wait for standbys is only a warning, and its text depends on the server's language.
+        if diagnostic.severity_nonlocalized == "WARNING":
+            heard.append(diagnostic.message_primary or "")
+
+    connection.add_notice_handler(hear)
+
+
+def _check(connection: psycopg.Connection[Any]) -> None:
+    ConnectionPool.check_connection(connection)
+
+
+def _leave(connection: psycopg.Connection[Any]) -> None:
+    if connection.info.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
+        with suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
+    if connection.info.transaction_status != TransactionStatus.IDLE:
+        connection.close()
+
+
+def _translate(error: psycopg.Error, connection: psycopg.Connection[Any], state: _Progress) -> Exception:
+    code = error.sqlstate or ""
+    ours = _OURS.get(code)
+    if ours is not None:
+        return ours(str(error))
+    if isinstance(error, psycopg.DataError):
+        return InvalidInput("", f"PostgreSQL refused a value: {error}")
+    if isinstance(error, pg.ReadOnlySqlTransaction):
+        connection.close()  # a former primary: the pool must look for the new one
+    elif isinstance(error, (pg.IntegrityError, pg.ProgrammingError)):
+        return error  # a defect of ours, not an outage: let it be seen as one
+    if state.committing and (connection.closed or code[:3] in _LOST):
+        UNKNOWN_COMMITS.inc()
+        return OutcomeUnknown("the connection was lost at commit")
+    return StoreUnavailable(f"PostgreSQL: {str(error).strip() or type(error).__name__}")
+
+
+_LOST = ("", "57P", "080")
+_OURS: Mapping[str, Callable[[str], Exception]] = {
+    "MU001": Fenced,
+    "MU002": Superseded,
+    "40P01": _TryAgain,
+    "40001": _TryAgain,
+}

@@ -1,0 +1,157 @@
+"""Nodes in PostgreSQL: registration, beats, the settings that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from mutirao.store import sql
+from mutirao.store.database import Database, Transaction
+
+_SQL = sql.load("nodes.sql")
+_ASSIGNMENT = sql.load("assignment.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """The settings that both sides of a lease must agree on, in seconds; one row, no per-node files."""
+
+    lease: float
+    guard: float
+    store_outage: float
+    aging: float
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a node says of itself when it registers."""
+
+    node: UUID
+    name: str
+    url: str
+    slots: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedContract:
+    """A handler's contract as the doors see it; schemas and defaults are JSON text."""
+
+    handler: str
+    fingerprint: str
+    description: str
+    payload_schema: str
+    result_schema: str
+    defaults: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeatRow:
+    """A node's beat as PostgreSQL has it."""
+
+    node: UUID
+    status: str
+    slots: int
+    incarnation: int
+    counter: int
+    redis_on: bool
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class BeatReading:
+    """One accepted-or-not beat with everyone's counters, read in the same transaction.
+
+    `moved` is False when the node's row no longer took the beat; `server` changes with the PostgreSQL
+    process that answered.
+    """
+
+    moved: bool
+    server: str
+    rows: Sequence[BeatRow]
+
+
+class NodeStore:
+    """The nodes' rows."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def cluster(self) -> ClusterSettings:
+        """The shared settings."""
+        with self._database.transaction() as tx:
+            return ClusterSettings(*tx.one(_SQL.cluster))
+
+    def counter(self, node: UUID) -> tuple[int, int] | None:
+        """(incarnation, beat counter) of a node that has registered before."""
+        with self._database.transaction() as tx:
+            row = tx.row(_SQL.counter, {"node": node})
+        return None if row is None else (row.incarnation, row.counter)
+
+    def register(self, me: Identity, contracts: Sequence[PublishedContract]) -> tuple[int, int, int]:
+        """Begins the node's next incarnation, publishes its contracts and moves its former jobs on.
+
+        Returns (incarnation, beat counter, jobs moved on).
+        """
+        about = {
+            "node": me.node,
+            "name": me.name,
+            "url": me.url,
+            "slots": me.slots,
+            "version": me.version,
+        }
+        columns = {
+            "handlers": [c.handler for c in contracts],
+            "fingerprints": [c.fingerprint for c in contracts],
+            "descriptions": [c.description for c in contracts],
+            "payload_schemas": [c.payload_schema for c in contracts],
+            "result_schemas": [c.result_schema for c in contracts],
+            "defaults": [c.defaults for c in contracts],
+        }
+
+        def work(tx: Transaction) -> tuple[int, int, int]:
+            tx.send(_SQL.node, about)
+            incarnation = tx.one(_SQL.register, about).incarnation
+            counter = tx.one(_SQL.start_beats, {**about, "incarnation": incarnation}).counter
+            tx.send(_SQL.publish_contracts, columns)
+            tx.send(_SQL.forget_node_contracts, about)
+            tx.send(_SQL.serve_contracts, {**about, **columns})
+            moved = tx.one(
+                _ASSIGNMENT.give_back_superseded, {"node": me.node, "actor": "agent", "term": None}
+            ).moved
+            return incarnation, counter, moved
+
+        return self._database.run(work)
+
+    def beat(self, node: UUID, incarnation: int, counter: int, redis_on: bool, capacity: int) -> BeatReading:
+        """Moves the node's counter and reads everyone's; the beat is accepted if this returns with moved."""
+        params: Mapping[str, object] = {
+            "node": node,
+            "incarnation": incarnation,
+            "counter": counter,
+            "redis_on": redis_on,
+            "capacity": capacity,
+        }
+        with self._database.transaction() as tx:
+            beaten = tx.send(_SQL.beat, params)
+            rows = tx.rows(_SQL.read_beats)
+            moved = beaten.rowcount == 1
+        server = rows[0].server if rows else ""
+        return BeatReading(moved, server, [BeatRow(*row[:-1]) for row in rows])
+
+    def drain(self, node: UUID, incarnation: int) -> None:
+        """Says that the node wants nothing new."""
+        params = {"node": node, "incarnation": incarnation}
+        self._database.run(lambda tx: tx.execute(_SQL.drain, params))
+
+    def leave(self, node: UUID, incarnation: int) -> None:
+        """Ends the incarnation of a node that has stopped its runners; what it still held moves on."""
+        params = {"node": node, "incarnation": incarnation, "status": "stopped"}
+
+        def work(tx: Transaction) -> None:
+            tx.send(_SQL.node, params)
+            tx.send(_SQL.end_incarnation, params)
+            tx.send(_ASSIGNMENT.give_back_superseded, {"node": node, "actor": "agent", "term": None})
+
+        self._database.run(work)

@@ -1,0 +1,42 @@
+-- name: read
+-- The term, who holds it and its beat.
+SELECT term, holder, beat FROM term
+
+-- name: take
+-- Takes the next term, provided that (term, holder) and, where given, the beat are as they were read.
+WITH taken AS (
+    UPDATE term SET term = term + 1, holder = %(new_holder)s, beat = 0,
+        clock_floor = greatest(clock_floor, clock_timestamp())
+    WHERE term = %(term)s AND holder = %(holder)s AND (%(beat)s::bigint IS NULL OR beat = %(beat)s)
+    RETURNING term, holder
+), noted AS (
+    INSERT INTO terms (term, holder, node) SELECT term, holder, %(node)s FROM taken
+)
+SELECT term FROM taken
+
+-- name: limit_wait
+-- A frozen holder must not keep its successor waiting without bound.
+SET LOCAL lock_timeout = '1s'
+
+-- name: end_sessions
+-- Ends the open transactions of the term's former holder, which are marked with its name.
+SELECT count(pg_terminate_backend(pid)) AS ended FROM pg_stat_activity
+WHERE application_name = %(holder)s AND pid <> pg_backend_pid() AND datname = current_database()
+
+-- name: beat
+-- The office's own sign of life, and the clock's floor with it.
+UPDATE term SET beat = beat + 1, clock_floor = greatest(clock_floor, clock_timestamp())
+WHERE term = %(term)s AND holder = %(holder)s
+
+-- name: ensure_partitions
+-- Keeps the partitions of the coming days ready.
+SELECT ensure_partitions(3) AS made
+
+-- name: count_states
+-- Counts the live jobs, for whoever asks how long the queues are.
+INSERT INTO state_counts (state, count, counted_at)
+SELECT state, count(jobs.id), cluster_now()
+FROM unnest(ARRAY['waiting', 'scheduled', 'queued', 'assigned', 'running']::job_state[]) AS known (state)
+    LEFT JOIN jobs USING (state)
+GROUP BY state
+ON CONFLICT (state) DO UPDATE SET count = excluded.count, counted_at = excluded.counted_at

@@ -34,8 +34,10 @@ class ExecutionLocks:
             return []
         names = [keys.job_lock(job) for job, _ in claims]
         with wrapped():
-            answers = _HOLD(self._client, names, [owner, self._ttl_ms, *(attempt for _, attempt in claims)])
-        return [answer == 1 for answer in answers]
+            refused = set(
+                _HOLD(self._client, names, [owner, self._ttl_ms, *(attempt for _, attempt in claims)])
+            )
+        return [position not in refused for position in range(1, len(claims) + 1)]
 
     def renew(self, claims: Sequence[Claim], owner: str) -> list[bool]:
         """For each claim: True if prolonged or, where lost, set again; False if its runner must be killed."""

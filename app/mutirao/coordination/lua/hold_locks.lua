@@ -1,19 +1,22 @@
 -- Takes or keeps each job's execution lock for one attempt of one owner.
 -- KEYS[i]: string "attempt:owner".  ARGV[1]: owner.  ARGV[2]: time to live, ms.  ARGV[2 + i]: attempt for KEYS[i].
--- Returns for each key 1 held, 0 refused: a higher attempt, or the same attempt of another owner, holds it.
+-- Returns the positions (from 1) refused: where a higher attempt, or the same one of another owner, holds the lock.
 -- A lower attempt, compared as numbers, is overwritten, and so is what no lock would hold.
-local owner, ttl = ARGV[1], ARGV[2]
-local answers = {}
+local call, suffix, ttl = redis.call, ':' .. ARGV[1], ARGV[2]
+local refused = {}
 for i, key in ipairs(KEYS) do
     local attempt = ARGV[2 + i]
-    local mine = attempt .. ':' .. owner
-    local held = redis.call('GET', key)
-    local other = held and held ~= mine and tonumber(string.match(held, '^(%d+):'))
-    if other and other >= tonumber(attempt) then
-        answers[i] = 0
-    else
-        redis.call('SET', key, mine, 'PX', ttl)
-        answers[i] = 1
+    local mine = attempt .. suffix
+    local held = call('SET', key, mine, 'NX', 'GET', 'PX', ttl)
+    if held == mine then
+        call('PEXPIRE', key, ttl)
+    elseif held then
+        local other = tonumber(string.match(held, '^(%d+):'))
+        if other and other >= tonumber(attempt) then
+            refused[#refused + 1] = i
+        else
+            call('SET', key, mine, 'PX', ttl)
+        end
     end
 end
-return answers
+return refused

@@ -116,7 +116,7 @@ def _stopped(cluster: Cluster) -> Node | None:
 
 
 def _is_stopped(pid: int) -> bool:
-    return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
 
 
 def _all_back(cluster: Cluster) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from mutirao.contract import Context, handler
-
 from mutirao.loop import boottime
 
 
@@ -50,15 +49,9 @@ def probe(payload: Probe, context: Context) -> None:
 
 def _family(directory: str) -> list[int]:
     """A child in its own session, and a grandchild whose parent is gone; neither has an environment."""
-    quiet: dict[str, Any] = {
-        "stdin": subprocess.DEVNULL,
-        "stderr": subprocess.DEVNULL,
-        "env": {},
-        "cwd": directory,
-    }
-    child = subprocess.Popen(
-        ["/bin/sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL, **quiet
-    )
+    null = subprocess.DEVNULL
+    quiet: dict[str, Any] = {"stdin": null, "stderr": null, "env": {}, "cwd": directory}
+    child = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True, stdout=null, **quiet)
     script = "/usr/bin/setsid /bin/sleep 601 >/dev/null & echo $!"
     shell = subprocess.run(["/bin/sh", "-c", script], stdout=subprocess.PIPE, check=True, **quiet)
     return [child.pid, int(shell.stdout)]

@@ -20,7 +20,7 @@ KILLS = 10
 GOAL = 6.0
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(400, method="signal")
 def test_another_is_in_office_soon_and_nothing_is_lost(
     shared: Cluster, ledger: Ledger, submitter: Submitter, measure: Measure
 ) -> None:

@@ -25,13 +25,14 @@ DEADLINE = LEASE - 1.0
 SLACK = 1.0
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(240, method="signal")
 def test_a_frozen_workers_late_acknowledgement_is_refused_and_its_runners_are_dead(
     shared: Cluster, ledger: Ledger, submitter: Submitter, measure: Measure
 ) -> None:
     # One job ends under the frozen agent, so that its result lies ready; one holds the interpreter lock.
-    short = runs_on_a_worker(shared, start_probes(shared, submitter, 4, seconds=4.0))[0]
-    holding = runs_on_a_worker(shared, start_probes(shared, submitter, 4, seconds=14.0, hold=True))[0]
+    long = start_probes(shared, submitter, 4, seconds=14.0, hold=True)
+    holding = runs_on_a_worker(shared, long)[0]
+    short = runs_on_a_worker(shared, start_probes(shared, submitter, 4, seconds=6.0))[0]
     watch = Watch(holding.trace.pids)
     agents = {short.node.agent, holding.node.agent}
     frozen = boottime()
@@ -56,7 +57,7 @@ def test_a_frozen_workers_late_acknowledgement_is_refused_and_its_runners_are_de
     assert check(shared.dsn, ledger.jobs, ledger.expected()) == []
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(240, method="signal")
 def test_a_frozen_coordinator_finds_its_office_taken(
     shared: Cluster, ledger: Ledger, submitter: Submitter, measure: Measure
 ) -> None:
@@ -75,7 +76,7 @@ def test_a_frozen_coordinator_finds_its_office_taken(
     assert check(shared.dsn, ledger.jobs, ledger.expected()) == []
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(240, method="signal")
 def test_a_coordinator_frozen_inside_its_transaction_does_not_delay_its_successor(
     shared: Cluster, ledger: Ledger, submitter: Submitter, measure: Measure
 ) -> None:

@@ -23,7 +23,7 @@ GOAL_WITHOUT = 20.0
 GOAL_BATCH = 20.0
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(420, method="signal")
 def test_the_cluster_goes_on_by_postgresql_alone(new_cluster: NewCluster, measure: Measure) -> None:
     cluster = new_cluster(nodes=4)
     ledger = Ledger()

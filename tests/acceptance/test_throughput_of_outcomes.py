@@ -14,7 +14,7 @@ JOBS = 50_000
 GOAL = 60.0
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(300, method="signal")
 def test_every_outcome_is_as_its_handler_decided(
     shared: Cluster, ledger: Ledger, submitter: Submitter, measure: Measure
 ) -> None:

@@ -22,7 +22,7 @@ GOAL_START = 10.0
 DRAIN = 20.0
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(400, method="signal")
 def test_up_again_and_again_on_the_same_data(new_cluster: NewCluster, measure: Measure) -> None:
     cluster = new_cluster(nodes=3)
     ledger = Ledger()
@@ -49,7 +49,7 @@ def test_up_again_and_again_on_the_same_data(new_cluster: NewCluster, measure: M
     assert overlaps(cluster.traces) == []
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(180, method="signal")
 def test_sigterm_lets_running_jobs_end(new_cluster: NewCluster, measure: Measure) -> None:
     cluster = new_cluster(nodes=2).start()
     ledger = Ledger()

@@ -20,7 +20,7 @@ GOAL_LOST = 15.0
 DEATH = 5.0
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(120, method="signal")
 def test_restarted_its_jobs_run_again_once_their_processes_are_dead(
     shared: Cluster, ledger: Ledger, submitter: Submitter, measure: Measure
 ) -> None:
@@ -33,7 +33,7 @@ def test_restarted_its_jobs_run_again_once_their_processes_are_dead(
     assert check(shared.dsn, ledger.jobs, ledger.expected()) == []
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(180, method="signal")
 def test_not_restarted_its_jobs_run_elsewhere(new_cluster: NewCluster, measure: Measure) -> None:
     cluster = new_cluster(nodes=3, options=["--no-restart"]).start()
     ledger = Ledger()

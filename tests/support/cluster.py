@@ -20,6 +20,7 @@ from uuid import UUID
 import httpx
 import psycopg
 
+from mutirao.embedded.directory import ClusterDirectory
 from tests.support.processes import MARKER, alive, end_all, owner_of, send
 from tests.support.waiting import until
 
@@ -28,6 +29,7 @@ PARENT = Path("/var/tmp")
 PREFIX = "mutirao-acceptance-"
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 45.0
+AGENT_PORTS_ABOVE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,22 @@ def sweep_leftovers() -> None:
     for path in PARENT.glob(f"{PREFIX}*"):
         if path.owner() == Path(f"/proc/{os.getpid()}").owner() and not alive(owner_of(path)):
             end_all(str(path))
-            shutil.rmtree(path, ignore_errors=True)
+            _remove(path)
+
+
+def _remove(run: Path) -> None:
+    """Removes a run's directory and, in memory, what its sockets lay in."""
+    if (run / "data" / "cluster-id").exists():
+        shutil.rmtree(ClusterDirectory(run / "data").runtime, ignore_errors=True)
+    shutil.rmtree(run, ignore_errors=True)
 
 
 def free_ports(count: int) -> int:
-    """The first of `count` consecutive ports that nobody listens on."""
+    """The first of `count` consecutive ports that nobody listens on, nor on those of their agents."""
     for first in range(18080 + os.getpid() % 1000 * 10, 60000, count + 3):
-        if all(_free(port) for port in range(first, first + count)):
+        if all(
+            _free(port) for base in (first, first + AGENT_PORTS_ABOVE) for port in range(base, base + count)
+        ):
             return first
     raise AssertionError("no free ports")
 
@@ -154,14 +165,13 @@ class Cluster:
         if self.process is not None:
             self.process.wait(10)
 
-    def close(self, *, keep: bool = False) -> None:
+    def close(self) -> None:
         """Ends everything that was started for it, whatever state it is in."""
         if self.process is not None and self.process.poll() is None:
             # A stopped process cannot drain; its end must not take the suite's time.
             self.kill()
         end_all(str(self.run))
-        if not keep:
-            shutil.rmtree(self.run, ignore_errors=True)
+        _remove(self.run)
 
     # What it says of itself
 

@@ -11,9 +11,9 @@ import pytest
 from mutirao.loop import boottime
 from tests.acceptance.conftest import Measure
 from tests.support.checker import check
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, Node
 from tests.support.load import Ledger, Pressure, Submitter
-from tests.support.processes import send
+from tests.support.processes import alive, send
 from tests.support.waiting import until
 
 KILLS = 10
@@ -37,9 +37,14 @@ def test_another_is_in_office_soon_and_nothing_is_lost(
     assert check(shared.dsn, ledger.jobs, ledger.expected()) == []
 
 
+def _living_holder(cluster: Cluster) -> Node | None:
+    holder = cluster.holder()
+    return holder if alive(holder.agent) else None
+
+
 def _kill_the_coordinator(cluster: Cluster) -> float:
     """Seconds from the kill to the next term."""
-    term, holder = cluster.term(), cluster.holder()
+    term, holder = cluster.term(), until(lambda: _living_holder(cluster), 15, "the coordinator's agent alive")
     killed = boottime()
     send(holder.agent, signal.SIGKILL)
     until(lambda: cluster.term() > term, 3 * GOAL, f"a coordinator after {holder.name} of term {term}")

@@ -34,7 +34,7 @@ AGENT_PORTS_ABOVE = 100
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node as the supervisor describes it."""
+    """One node as the supervisor describes it; a pid is 0 while that process does not run."""
 
     name: str
     agent: int
@@ -252,7 +252,7 @@ class Cluster:
 
 
 def _node(entry: Mapping[str, Any]) -> Node:
-    return Node(entry["name"], entry["agent"], entry["web"], entry["url"])
+    return Node(entry["name"], entry["agent"] or 0, entry["web"] or 0, entry["url"])
 
 
 def _tail(path: Path, lines: int) -> str:

@@ -27,6 +27,7 @@ def alive(pid: int) -> bool:
 
 def send(pid: int, signum: signal.Signals) -> None:
     """Sends a signal; a process that is gone already is no error."""
+    assert pid > 1, "no single process"
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signum)
 

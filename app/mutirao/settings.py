@@ -7,7 +7,7 @@ import ipaddress
 import os
 import socket
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -134,6 +134,12 @@ def load_settings(path: Path | None = None, overrides: Mapping[str, object] | No
 def environment(name: str, default: str | None = None) -> str | None:
     """The variable MUTIRAO_<name> of a command that has no settings file (a REST verb)."""
     return os.environ.get(PREFIX + name, default)
+
+
+def inherited_environment(without: Iterable[str]) -> dict[str, str]:
+    """Our environment for a child, less the MUTIRAO_* variables of the settings named in `without`."""
+    hidden = {PREFIX + name.upper() for name in without}
+    return {name: value for name, value in os.environ.items() if name not in hidden}
 
 
 def _from_file(path: Path | None) -> dict[str, Any]:

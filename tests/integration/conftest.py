@@ -1,4 +1,4 @@
-"""Real servers: one PostgreSQL and one Redis-protocol server a session, and a fresh database for each test."""
+"""Real servers: one PostgreSQL and one Redis-protocol server a session, a fresh database for each test."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -59,6 +60,23 @@ def stop(process: Process, *steps: tuple[signal.Signals, float]) -> None:
         process.wait()
 
 
+def stop_all(
+    processes: Sequence[Process], number: signal.Signals, patience: float, *, hurry: Callable[[], bool]
+) -> None:
+    """Signals all and waits together, at most `patience` seconds or until `hurry`; then SIGKILL."""
+    deadline = time.monotonic() + patience
+    for process in processes:
+        process.send_signal(number)
+    left = list(processes)
+    while left := [process for process in left if process.poll() is None]:
+        if time.monotonic() > deadline or hurry():
+            break
+        time.sleep(0.02)
+    for process in left:
+        process.kill()
+        process.wait()
+
+
 def tail(log: Path, lines: int = 5) -> str:
     """The last lines of a log, for an error message."""
     try:
@@ -69,7 +87,7 @@ def tail(log: Path, lines: int = 5) -> str:
 
 
 def _open_log(log: Path) -> BinaryIO:
-    log.parent.mkdir(parents=True, exist_ok=True)
+    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if log.exists() and log.stat().st_size > LOG_LIMIT:
         log.replace(log.with_suffix(".log.1"))
     return log.open("ab")

@@ -40,10 +40,10 @@ class Insights:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def ping(self) -> bool:
-        """True when the server answers and accepts writes; StoreUnavailable when it does not answer."""
+    def ping(self) -> str:
+        """Empty when the server answers and accepts writes, else why not; raises StoreUnavailable."""
         with self._db.transaction() as tx:
-            return bool(tx.rows(_SQL.ping)[0].writable)
+            return "" if tx.rows(_SQL.ping)[0].writable else "is read-only"
 
     def job(self, job_id: UUID) -> JobView | None:
         """The job, live or finished, with its attempts (the running one included) and its history."""
@@ -88,11 +88,11 @@ class Insights:
             jobs = _list_jobs(tx, JobFilter(), _HIGHEST, recent)
             return _status(
                 term.fetchall()[0],
-                [_node(row) for row in nodes.fetchall()],
-                counts.fetchall(),
-                outcomes.fetchall(),
-                dead.fetchall()[0].count,
-                jobs.items,
+                nodes=[_node(row) for row in nodes.fetchall()],
+                counts=counts.fetchall(),
+                outcomes=outcomes.fetchall(),
+                dead=dead.fetchall()[0].count,
+                recent=jobs.items,
             )
 
     def contracts(self) -> list[ContractView]:
@@ -180,6 +180,7 @@ def _node(row: Any) -> NodeView:
 
 def _status(
     term: Any,
+    *,
     nodes: list[NodeView],
     counts: list[Any],
     outcomes: list[Any],

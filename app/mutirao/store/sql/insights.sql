@@ -74,7 +74,7 @@ LIMIT %(limit)s
 -- name: count_dead_letters
 -- How many dead jobs wait for a decision, counted up to the limit so that a page never scans them all.
 SELECT count(*) AS count
-FROM (SELECT 1 FROM finished_jobs WHERE state = 'dead' AND discarded_at IS NULL LIMIT %(limit)s) AS some
+FROM (SELECT 1 FROM finished_jobs WHERE state = 'dead' AND discarded_at IS NULL LIMIT %(limit)s) AS counted
 
 -- name: nodes
 -- Every node, with its role and the age of its last beat by this server's clock.

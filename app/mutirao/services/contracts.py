@@ -1,0 +1,118 @@
+"""The door's copy of the published contracts: validates payloads without the handler's code."""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jsonschema_rs import Draft202012Validator, ValidationError
+
+from mutirao.domain.job import Backoff
+from mutirao.domain.views import ContractView
+from mutirao.errors import InvalidInput
+from mutirao.loop import boottime
+from mutirao.services.requests import FieldError, Refused
+
+_MAX_AGE = 2.0
+_MIN_AGE = 0.2
+_MAX_ERRORS = 20
+
+
+@dataclass(frozen=True)
+class Door:
+    """What a job of one handler must satisfy, and what it gets where its caller is silent."""
+
+    handler: str
+    queue: str
+    priority: int
+    max_retries: int
+    timeout: float
+    backoff: Backoff
+    validator: Draft202012Validator = field(repr=False)
+
+    def check(self, payload: object, path: str) -> None:
+        """Refused, with every wrong field below `path`, unless the payload fits the handler's schema."""
+        if self.validator.is_valid(payload):
+            return
+        errors: list[FieldError] = []
+        for error in self.validator.iter_errors(payload):
+            errors.extend(_explain(error, path))
+            if len(errors) >= _MAX_ERRORS:
+                break
+        raise Refused(errors, hint=f"see the payload schema of the handler `{self.handler}`")
+
+
+def _explain(error: ValidationError, path: str) -> list[FieldError]:
+    place = ".".join([path, *map(str, error.instance_path)])
+    kind = error.kind.name
+    if kind == "required":
+        return [FieldError(field=f"{place}.{error.kind.as_dict()['property']}", message="is required")]
+    if kind == "additionalProperties":
+        names = error.kind.as_dict()["unexpected"]
+        return [FieldError(field=f"{place}.{name}", message="is not a known field") for name in names]
+    message = error.message if len(error.message) <= 300 else f"{error.message[:300]}…"
+    return [FieldError(field=place, message=message)]
+
+
+class ContractBook:
+    """The contracts of all handlers, read again after two seconds and compiled once."""
+
+    def __init__(
+        self, read: Callable[[], list[ContractView]], *, clock: Callable[[], float] = boottime
+    ) -> None:
+        self._read = read
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._doors: Mapping[str, Door] = {}
+        self._compiled: dict[tuple[str, str], Door] = {}
+        self._read_at = float("-inf")
+
+    def door(self, handler: str, path: str) -> Door:
+        """The handler's door; InvalidInput naming `path` and the known handlers when nobody published one."""
+        self._refresh(_MAX_AGE)
+        if handler not in self._doors:
+            self._refresh(_MIN_AGE)
+        door = self._doors.get(handler)
+        if door is None:
+            raise InvalidInput(path, f"no handler is named `{handler}`", hint=self._hint(handler))
+        return door
+
+    def _hint(self, handler: str) -> str:
+        known = sorted(self._doors)
+        if close := difflib.get_close_matches(handler, known, n=1):
+            return f"did you mean `{close[0]}`? Known handlers: {', '.join(known[:50])}"
+        if known:
+            return f"known handlers: {', '.join(known[:50])}"
+        return "no agent has published a handler yet; is one running?"
+
+    def _refresh(self, max_age: float) -> None:
+        if self._clock() - self._read_at <= max_age:
+            return
+        with self._lock:
+            if self._clock() - self._read_at <= max_age:
+                return
+            started = self._clock()
+            compiled = {(one.handler, one.fingerprint): self._compile(one) for one in self._read()}
+            self._compiled = compiled
+            self._doors = {door.handler: door for door in compiled.values()}
+            self._read_at = started
+
+    def _compile(self, contract: ContractView) -> Door:
+        return self._compiled.get((contract.handler, contract.fingerprint)) or _door(contract)
+
+
+def _door(contract: ContractView) -> Door:
+    defaults: Mapping[str, Any] = contract.defaults
+    backoff: Mapping[str, float] = defaults["backoff"]
+    return Door(
+        handler=contract.handler,
+        queue=defaults["queue"],
+        priority=defaults["priority"],
+        max_retries=defaults["max_retries"],
+        timeout=float(defaults["timeout"]),
+        backoff=Backoff(float(backoff["base"]), float(backoff["cap"])),
+        validator=Draft202012Validator(contract.payload_schema, offline=True),
+    )

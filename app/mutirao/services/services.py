@@ -1,0 +1,75 @@
+"""Everything the web server offers, connected; nothing connects before it is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mutirao.coordination.connection import connect, wrapped
+from mutirao.coordination.wakeup import Wakeups
+from mutirao.services.contracts import ContractBook
+from mutirao.services.health import Health, Probe
+from mutirao.services.jobs import JobService
+from mutirao.services.submission import Submission
+from mutirao.services.waker import Waker
+from mutirao.settings import Settings
+from mutirao.store.database import Database
+from mutirao.store.insights import Insights
+from mutirao.store.jobs import Jobs
+
+_CONNECTIONS = 4
+_HEALTH_TIMEOUT = 2.0
+
+
+@dataclass(frozen=True)
+class Services:
+    """One process's services; close them when it ends."""
+
+    submission: Submission
+    jobs: JobService
+    insights: Insights
+    gauges: Insights
+    health: Health
+    waker: Waker
+    databases: tuple[Database, ...]
+
+    def close(self) -> None:
+        """Ends threads and connections."""
+        self.waker.close()
+        self.health.close()
+        for database in self.databases:
+            database.close()
+
+
+def open_services(settings: Settings) -> Services:
+    """The services of a web server with these settings."""
+    dsn, name = settings.postgres.get_secret_value(), f"mutirao-web {settings.node_name}"
+    database = Database(dsn, application_name=name, size=_CONNECTIONS)
+    # Its own connection: readiness must be answered in time when all the others are stuck.
+    probe = Database(dsn, application_name=f"{name} probe", size=1, timeout=_HEALTH_TIMEOUT)
+    insights, jobs = Insights(database), Jobs(database)
+    url = settings.redis.get_secret_value()
+    waker = Waker(Wakeups(connect(url)))
+    return Services(
+        submission=Submission(jobs, ContractBook(insights.contracts), waker.work),
+        jobs=JobService(jobs, insights, waker),
+        insights=insights,
+        gauges=Insights(probe),
+        health=Health(
+            Probe("postgres", Insights(probe).ping, required=True),
+            Probe("redis", _redis_ping(url), required=False),
+        ),
+        waker=waker,
+        databases=(database, probe),
+    )
+
+
+def _redis_ping(url: str) -> Callable[[], str]:
+    redis = connect(url)
+
+    def ping() -> str:
+        with wrapped():
+            redis.ping()
+        return ""
+
+    return ping

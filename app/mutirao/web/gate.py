@@ -1,0 +1,72 @@
+"""Who may ask at all: known host names, no other site's pages, and the token where one is set."""
+
+from __future__ import annotations
+
+import hmac
+from urllib.parse import urlsplit
+
+from flask import Flask, Response, request
+
+from mutirao.settings import Settings
+from mutirao.web.problems import problem
+
+_OPEN = "/livez"
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Gate:
+    """Runs before every request; answers itself what must not get further."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._hosts = frozenset(_without_port(host) for host in settings.allowed_hosts)
+        token = settings.api_token
+        self._token = None if token is None else token.get_secret_value().encode()
+
+    def install(self, app: Flask) -> None:
+        """Puts the gate in front of the application."""
+        app.before_request(self._check)
+
+    def _check(self) -> Response | None:
+        if request.path == _OPEN:
+            return None
+        return self._host() or self._origin() or self._authorization()
+
+    def _host(self) -> Response | None:
+        host = request.environ.get("HTTP_HOST", "")
+        if _without_port(host) in self._hosts:
+            return None
+        return problem(
+            421,
+            f"this server does not answer for the host {host[:100]!r}",
+            hint="name it in the setting `allowed_hosts`",
+        )
+
+    def _origin(self) -> Response | None:
+        if request.method in _SAFE:
+            return None
+        origin = request.headers.get("Origin")
+        foreign = origin is not None and urlsplit(origin).netloc != request.environ.get("HTTP_HOST")
+        if not foreign and request.headers.get("Sec-Fetch-Site") != "cross-site":
+            return None
+        return problem(403, "a page of another site may not change anything here", code="foreign_origin")
+
+    def _authorization(self) -> Response | None:
+        if self._token is None or not request.path.startswith("/api/"):
+            return None
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token):
+            return None
+        return problem(
+            401,
+            "a valid token is required",
+            code="unauthorized",
+            hint="send `Authorization: Bearer TOKEN`; the command line reads MUTIRAO_TOKEN",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+
+def _without_port(host: str) -> str:
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0].rstrip(".")

@@ -1,0 +1,73 @@
+"""Health for machines: alive, ready (and what fails), metrics."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+from flask import Blueprint, Flask, Response, g, request
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+import mutirao
+from mutirao.errors import Unavailable
+from mutirao.metrics import DEAD_LETTERS, HTTP_REQUESTS, HTTP_SECONDS, JOBS, STORE_UP
+from mutirao.services.services import Services
+from mutirao.web.bodies import answer
+from mutirao.web.problems import RETRY_AFTER
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+def blueprint(services: Services, node_name: str) -> Blueprint:
+    """The routes /livez, /readyz and /metrics."""
+    routes = Blueprint("health", __name__)
+
+    @routes.get("/livez")
+    def livez() -> Response:
+        return answer({"status": "alive", "version": mutirao.__version__})
+
+    @routes.get("/readyz")
+    def readyz() -> Response:
+        found = services.health.readiness()
+        body = {
+            "status": found.status,
+            "version": mutirao.__version__,
+            "node": node_name,
+            "dependencies": {one.name: msgspec.to_builtins(one) for one in found.dependencies},
+        }
+        return answer(body) if found.ready else answer(body, 503, {"Retry-After": RETRY_AFTER})
+
+    @routes.get("/metrics")
+    def metrics() -> Response:
+        _count_jobs(services)
+        return Response(generate_latest(), content_type=CONTENT_TYPE_LATEST)
+
+    return routes
+
+
+def _count_jobs(services: Services) -> None:
+    try:
+        counts, dead = services.gauges.counts()
+    except Unavailable:
+        STORE_UP.set(0)
+        return
+    STORE_UP.set(1)
+    for state, count in counts.items():
+        JOBS.labels(state).set(count)
+    DEAD_LETTERS.set(dead)
+
+
+def measure(app: Flask) -> None:
+    """Counts and times every request by its route's pattern, never by its path."""
+
+    @app.before_request
+    def begin() -> None:
+        g.began = time.perf_counter()
+
+    @app.after_request
+    def end(response: Response) -> Response:
+        route = request.url_rule.rule if request.url_rule else "unmatched"
+        method = request.method if request.method in _METHODS else "other"
+        HTTP_REQUESTS.labels(method, route, response.status_code).inc()
+        HTTP_SECONDS.labels(route).observe(time.perf_counter() - g.began)
+        return response

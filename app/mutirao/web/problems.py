@@ -1,0 +1,89 @@
+"""Every error as `application/problem+json`: what is wrong, in which field, and what to do about it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import msgspec
+from flask import Flask, Response
+from werkzeug.exceptions import HTTPException
+
+from mutirao.errors import Conflict, InvalidInput, MutiraoError, NotFound, Unavailable
+from mutirao.logs import get_logger
+from mutirao.services.requests import FieldError, Refused
+
+log = get_logger(__name__)
+
+RETRY_AFTER = "2"
+
+_STATUS: tuple[tuple[type[MutiraoError], int], ...] = (
+    (InvalidInput, 422),
+    (NotFound, 404),
+    (Conflict, 409),
+    (Unavailable, 503),
+)
+
+
+def problem(
+    status: int,
+    detail: str,
+    *,
+    code: str = "",
+    errors: list[FieldError] | None = None,
+    hint: str = "",
+    headers: dict[str, str] | None = None,
+) -> Response:
+    """One problem; `errors` name the fields, `hint` says what to do."""
+    title = HTTPStatus(status).phrase
+    body: dict[str, object] = {
+        "type": f"urn:mutirao:problem:{code or title.lower().replace(' ', '_')}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+    }
+    if errors:
+        body["errors"] = [{"field": one.field, "message": one.message} for one in errors]
+    if hint:
+        body["hint"] = hint
+    return Response(msgspec.json.encode(body), status, headers, content_type="application/problem+json")
+
+
+def install(app: Flask) -> None:
+    """Makes the application answer every error with a problem."""
+    app.register_error_handler(MutiraoError, _ours)
+    app.register_error_handler(HTTPException, _http)
+
+
+def _ours(error: MutiraoError) -> Response:
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    if status == 500:
+        log.error("request_failed", code=error.code, message=error.message)
+    return problem(
+        status,
+        _detail(error),
+        code=error.code,
+        errors=_fields(error),
+        hint=error.hint,
+        headers={"Retry-After": RETRY_AFTER} if status == 503 else None,
+    )
+
+
+def _fields(error: MutiraoError) -> list[FieldError]:
+    if isinstance(error, Refused):
+        return error.errors
+    return [FieldError(field=error.field, message=error.message)] if isinstance(error, InvalidInput) else []
+
+
+def _detail(error: MutiraoError) -> str:
+    if isinstance(error, InvalidInput) and error.field:
+        return f"{error.field}: {error.message}"
+    return error.message
+
+
+def _http(error: HTTPException) -> Response:
+    status = error.code or 500
+    cause = getattr(error, "original_exception", None)
+    if cause is not None:
+        log.error("request_crashed", exc_info=cause)
+    headers = {k: v for k, v in error.get_headers() if k in {"Allow", "WWW-Authenticate", "Retry-After"}}
+    return problem(status, error.description or "", headers=headers)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -115,7 +116,8 @@ def test_a_signal_interrupts_a_wait_but_never_a_shielded_step(signals: Signals) 
 def test_a_second_holder_is_told_who_has_the_directory(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from mutirao.embedded.directory import ClusterDirectory\n"
-        f"with ClusterDirectory(pathlib.Path({str(tmp_path)!r})).held(4711): print('held', flush=True); input()"
+        f"with ClusterDirectory(pathlib.Path({str(tmp_path)!r})).held(4711):\n"
+        "    print('held', flush=True); input()"
     )
     holder = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert holder.stdout is not None
@@ -153,8 +155,6 @@ def test_what_it_says_of_itself_is_private_and_replaced_whole(tmp_path: Path) ->
 
 
 def test_a_taken_port_is_named_with_its_holder() -> None:
-    import socket
-
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

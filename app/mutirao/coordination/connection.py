@@ -11,6 +11,9 @@ from redis.retry import Retry
 
 from mutirao.errors import CoordinationUnavailable, SettingsError
 
+# For those who hand a client on without using it.
+Redis = redis.Redis
+
 
 def connect(url: str, *, timeout: float = 1.0) -> redis.Redis:
     """A thread-safe client that connects when first used; no call on it sends anything twice.

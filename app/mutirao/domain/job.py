@@ -37,9 +37,7 @@ TRANSITIONS: Mapping[State | None, frozenset[State]] = {
     # Claimed by its node; or taken back, handed back, its node lost; or cancelled.
     State.ASSIGNED: frozenset({State.RUNNING, State.QUEUED, State.CANCELLED}),
     # The attempt's end; a retry waits in scheduled; a lost node's or never started attempt queues at once.
-    State.RUNNING: frozenset(
-        {State.SUCCEEDED, State.DEAD, State.CANCELLED, State.SCHEDULED, State.QUEUED}
-    ),
+    State.RUNNING: frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED, State.SCHEDULED, State.QUEUED}),
     # A manual replay raises the bound on attempts.
     State.DEAD: frozenset({State.QUEUED}),
     State.SUCCEEDED: frozenset(),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
-from mutirao.domain.placement import Assignment, Candidate
+from mutirao.domain.placement import Assignment, Candidate, Room
 from mutirao.failpoints import armed, failpoint
 from mutirao.store import sql
 from mutirao.store.database import Database, TermHeld, Transaction
@@ -15,6 +17,14 @@ _NODES = sql.load("nodes.sql")
 _TERM = sql.load("term.sql")
 
 
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a round of planning starts from."""
+
+    rooms: Sequence[Room]
+    candidates: Sequence[Candidate]
+
+
 class AssignmentStore:
     """What a coordinator in `office` may do; everything raises Fenced once the office is over."""
 
@@ -22,21 +32,15 @@ class AssignmentStore:
         self._database = database
         self._office = office
 
-    def loads(self) -> dict[UUID, int]:
-        """How many jobs each node holds."""
+    def survey(self, limit: int) -> Survey:
+        """The live nodes and what they hold, and the `limit` best-ranked jobs that one of them can run."""
         with self._database.transaction() as tx:
-            return {row.node: row.load for row in tx.rows(_SQL.loads)}
-
-    def candidates(self, handlers: Sequence[str], limit: int) -> list[Candidate]:
-        """The best-ranked queued jobs that one of the handlers can run."""
-        params = {"handlers": list(handlers), "limit": limit}
-        with self._database.transaction() as tx:
-            return [Candidate(row.id, row.handler) for row in tx.rows(_SQL.candidates, params)]
-
-    def served(self) -> dict[UUID, frozenset[str]]:
-        """The handlers of each live node."""
-        with self._database.transaction() as tx:
-            return {row.node: frozenset(row.handlers) for row in tx.rows(_NODES.served)}
+            rooms = tx.send(_SQL.rooms)
+            candidates = tx.send(_SQL.candidates, {"limit": limit})
+            return Survey(
+                [_room(row) for row in rooms.fetchall()],
+                [Candidate(*row) for row in candidates.fetchall()],
+            )
 
     def assign(self, plan: Sequence[Assignment]) -> dict[UUID, int]:
         """Carries the plan out as far as it still holds; returns how many jobs each node was given."""
@@ -46,14 +50,16 @@ class AssignmentStore:
             "incarnations": [item.incarnation for item in plan],
             "term": self._office.term,
         }
-        with self._database.transaction(office=self._office) as tx:
+
+        def work(tx: Transaction) -> dict[UUID, int]:
             tx.send(_SQL.hold_nodes, {"nodes": sorted({item.node for item in plan})})
             given = tx.send(_SQL.assign, params)
             if armed("assign.inside"):
                 tx.sync()
                 failpoint("assign.inside")
-            answer = given.fetchall()
-        return {row.node: row.given for row in answer}
+            return {row.node: row.given for row in given.fetchall()}
+
+        return self._database.run(work, office=self._office)
 
     def promote_due(self, limit: int = 1000) -> int:
         """Queues up to `limit` jobs whose time has come; returns how many."""
@@ -106,3 +112,8 @@ class AssignmentStore:
         """Makes the partitions of the coming days; returns how many were missing."""
         row = self._database.run(lambda tx: tx.one(_TERM.ensure_partitions), office=self._office)
         return int(row.made)
+
+
+def _room(row: Any) -> Room:
+    node, incarnation, slots, capacity, load, handlers = row
+    return Room(node, incarnation, slots, capacity, load, frozenset(handlers))

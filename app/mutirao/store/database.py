@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, LiteralString, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import errors as pg
@@ -72,7 +72,7 @@ class Transaction:
 
     def send(self, query: str, params: Mapping[str, object] | None = None) -> psycopg.Cursor[Any]:
         """Sends the statement without waiting; its cursor's rows are read later."""
-        return self._connection.execute(cast(LiteralString, query), params)
+        return self._connection.execute(query, params)
 
     def sync(self) -> None:
         """Waits until everything sent so far has been carried out."""

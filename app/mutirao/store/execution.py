@@ -158,6 +158,11 @@ class ExecutionStore:
         rows = self._database.run(lambda tx: tx.rows(_SQL.hand_back, params))
         return frozenset((row.id, row.attempt) for row in rows)
 
+    def assigned(self) -> int:
+        """How many jobs wait here to be started."""
+        with self._database.transaction() as tx:
+            return int(tx.one(_SQL.assigned_here, self._me).jobs)
+
     def return_assigned(self, limit: int) -> int:
         """Returns up to `limit` assigned jobs, the worst-ranked first, to the queue; returns how many."""
         params = {

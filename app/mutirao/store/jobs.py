@@ -16,7 +16,7 @@ _SQL = sql.load("jobs.sql")
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """What cancelling did: ended at once, asked of the node that runs it, or too late; others do not exist."""
+    """What cancelling did: ended at once, asked of the node that runs it, or too late."""
 
     ended: frozenset[UUID]
     asked: dict[UUID, UUID]

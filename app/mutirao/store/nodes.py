@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from mutirao.errors import Superseded
 from mutirao.store import sql
 from mutirao.store.database import Database, Transaction
 
@@ -89,10 +90,13 @@ class NodeStore:
             row = tx.row(_SQL.counter, {"node": node})
         return None if row is None else (row.incarnation, row.counter)
 
-    def register(self, me: Identity, contracts: Sequence[PublishedContract]) -> tuple[int, int, int]:
-        """Begins the node's next incarnation, publishes its contracts and moves its former jobs on.
+    def register(
+        self, me: Identity, contracts: Sequence[PublishedContract], former: int | None
+    ) -> tuple[int, int, int]:
+        """Begins the incarnation after `former`, publishes its contracts and moves its former jobs on.
 
-        Returns (incarnation, beat counter, jobs moved on).
+        Returns (incarnation, beat counter, jobs moved on). Raises Superseded when the node's row does not
+        name `former` (None: no row yet), so that of two instances of one identity only one gets through.
         """
         about = {
             "node": me.node,
@@ -111,8 +115,12 @@ class NodeStore:
         }
 
         def work(tx: Transaction) -> tuple[int, int, int]:
-            tx.send(_SQL.node, about)
+            found = tx.row(_SQL.node, about)
+            if (None if found is None else found.incarnation) != former:
+                raise Superseded(f"expected incarnation {former}, PostgreSQL has {found}")
             incarnation = tx.one(_SQL.register, about).incarnation
+            if former is None and incarnation != 1:
+                raise Superseded("another instance of this node registered at the same time")
             counter = tx.one(_SQL.start_beats, {**about, "incarnation": incarnation}).counter
             tx.send(_SQL.publish_contracts, columns)
             tx.send(_SQL.forget_node_contracts, about)
@@ -145,13 +153,17 @@ class NodeStore:
         params = {"node": node, "incarnation": incarnation}
         self._database.run(lambda tx: tx.execute(_SQL.drain, params))
 
-    def leave(self, node: UUID, incarnation: int) -> None:
-        """Ends the incarnation of a node that has stopped its runners; what it still held moves on."""
+    def leave(self, node: UUID, incarnation: int) -> int:
+        """Ends the incarnation of a node that has stopped its runners; what it still held moves on.
+
+        Returns the incarnation that the row has now.
+        """
         params = {"node": node, "incarnation": incarnation, "status": "stopped"}
 
-        def work(tx: Transaction) -> None:
+        def work(tx: Transaction) -> int:
             tx.send(_SQL.node, params)
             tx.send(_SQL.end_incarnation, params)
             tx.send(_ASSIGNMENT.give_back_superseded, {"node": node, "actor": "agent", "term": None})
+            return int(tx.one(_SQL.node, params).incarnation)
 
-        self._database.run(work)
+        return self._database.run(work)

@@ -1,11 +1,19 @@
--- name: loads
--- How many jobs each node holds now.
-SELECT node, count(*) AS load FROM jobs WHERE state IN ('assigned', 'running') GROUP BY node
+-- name: rooms
+-- The live nodes, what each wants to hold, holds and serves.
+SELECT nodes.id AS node, nodes.incarnation, nodes.slots, beats.capacity, coalesce(held.load, 0)::int AS load,
+    ARRAY(SELECT handler FROM node_contracts WHERE node_contracts.node = nodes.id) AS handlers
+FROM nodes JOIN beats ON beats.node = nodes.id AND beats.incarnation = nodes.incarnation
+    LEFT JOIN (
+        SELECT node, count(*) AS load FROM jobs WHERE state IN ('assigned', 'running') GROUP BY node
+    ) AS held ON held.node = nodes.id
+WHERE nodes.status = 'live' ORDER BY nodes.id
 
 -- name: candidates
--- The head of the queue among what somebody can run.
+-- The head of the queue among what a live node can run.
 SELECT id, handler FROM jobs
-WHERE state = 'queued' AND handler = ANY(%(handlers)s::text[])
+WHERE state = 'queued' AND handler IN (
+    SELECT node_contracts.handler FROM node_contracts JOIN nodes ON nodes.id = node_contracts.node
+    WHERE nodes.status = 'live')
 ORDER BY rank, id LIMIT %(limit)s
 
 -- name: hold_nodes

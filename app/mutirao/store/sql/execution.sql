@@ -89,6 +89,11 @@ FROM unnest(%(ids)s::uuid[], %(attempts)s::int[], %(outcomes)s::text[]) AS given
 SELECT id, attempt, claim_token AS token FROM jobs
 WHERE state = 'running' AND node = %(node)s AND incarnation = %(incarnation)s
 
+-- name: assigned_here
+-- How many jobs wait here to be started.
+SELECT count(*) AS jobs FROM jobs
+WHERE state = 'assigned' AND node = %(node)s AND incarnation = %(incarnation)s
+
 -- name: cancel_requests
 -- What somebody wants ended here.
 SELECT id, attempt FROM jobs

@@ -58,12 +58,6 @@ SELECT nodes.id AS node, nodes.status, nodes.slots, beats.incarnation, beats.cou
     beats.capacity, pg_postmaster_start_time()::text AS server
 FROM beats JOIN nodes ON nodes.id = beats.node
 
--- name: served
--- Which handlers each live node serves.
-SELECT node, array_agg(handler) AS handlers
-FROM node_contracts JOIN nodes ON nodes.id = node_contracts.node
-WHERE nodes.status = 'live' GROUP BY node
-
 -- name: hold_judged
 -- Holds the node and its beat, provided that both still are as they were judged.
 SELECT nodes.id

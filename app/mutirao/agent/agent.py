@@ -1,0 +1,210 @@
+"""The agent's life: identity, proof of death, registration, incarnations one after another, drain."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import time
+from enum import Enum
+from types import FrameType
+
+from prometheus_client import start_http_server
+
+from mutirao import __version__, metrics
+from mutirao.agent import proof
+from mutirao.agent.beating import Member
+from mutirao.agent.identity import NodeIdentity
+from mutirao.agent.incarnation import Endings, Incarnation
+from mutirao.agent.publication import published
+from mutirao.agent.runners import Runners
+from mutirao.domain.liveness import LeaseSettings
+from mutirao.errors import AlreadyRunning, Superseded, Unavailable
+from mutirao.logs import get_logger
+from mutirao.loop import boottime
+from mutirao.registry import HandlerConfig, load_registry
+from mutirao.settings import Settings
+from mutirao.store.database import Database
+from mutirao.store.nodes import Identity, NodeStore
+
+log = get_logger(__name__)
+
+# Watching for another live instance of this identity: three of its beats would show.
+WATCH = 3.0
+CONNECTIONS = 8
+
+
+class Ending(Enum):
+    """Why an incarnation is over, with the exit status of those that end the process."""
+
+    DRAINED = 0
+    SUPERSEDED = 3
+    GUARD_DIED = 4
+    FENCED = -1
+
+
+class Agent:
+    """One node's agent; `run` returns the process's exit status."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._started = boottime()
+        self._endings: queue.SimpleQueue[Ending] = queue.SimpleQueue()
+        self._database = Database(
+            settings.postgres.get_secret_value(),
+            application_name=f"mutirao {settings.node_name}",
+            size=CONNECTIONS,
+        )
+        self._nodes = NodeStore(self._database)
+        self._identity = NodeIdentity(settings.state_dir, settings.runtime_dir)
+        config = HandlerConfig(
+            checksum_roots=tuple(str(root) for root in settings.checksum_roots),
+            modules=tuple(settings.handler_modules),
+        )
+        self._contracts = published(load_registry(config).contracts())
+        self._runners = Runners(self._identity.id, settings.slots, config, settings.runtime_dir)
+
+    def run(self) -> int:
+        """Serves until told to stop (SIGTERM, SIGINT) or until it must not go on.
+
+        Raises AlreadyRunning when this identity lives elsewhere, SettingsError for unusable directories.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._asked_to_stop)
+        if self._settings.agent_port is not None:
+            start_http_server(self._settings.agent_port, addr=self._settings.web_host)
+        proven = proof.end_marked(self._identity.id)
+        lease, former = self._look(proven=proven)
+        if lease is None:
+            return Ending.DRAINED.value
+        self._runners.start()
+        try:
+            return self._live(lease, former).value
+        finally:
+            self._runners.close()
+            self._database.close()
+            self._identity.close()
+
+    def _live(self, lease: LeaseSettings, former: int | None) -> Ending:
+        while True:
+            try:
+                member = self._register(former)
+            except Superseded as error:
+                log.error("superseded", error=error.message)
+                return Ending.SUPERSEDED
+            if member is None:
+                return Ending.DRAINED
+            ending = self._serve(member, lease)
+            if ending is not Ending.FENCED:
+                return ending
+            metrics.SELF_FENCES.inc()
+            log.warning("self_fenced", incarnation=member.incarnation)
+            self._runners.rearm(boottime() + lease.lease - 1.0)
+            former = member.incarnation
+
+    def _serve(self, member: Member, lease: LeaseSettings) -> Ending:
+        incarnation = Incarnation(
+            member,
+            self._settings,
+            lease,
+            self._database,
+            self._runners,
+            Endings(
+                superseded=lambda error: self._end(Ending.SUPERSEDED, str(error)),
+                fenced=lambda: self._end(Ending.FENCED, "the lease ran out"),
+                guard_died=lambda: self._end(Ending.GUARD_DIED, "the guard died"),
+            ),
+        )
+        self._forget_endings()
+        incarnation.start()
+        log.info("serving", node=str(member.node), incarnation=member.incarnation)
+        ending = self._endings.get()
+        if ending is Ending.DRAINED:
+            self._drain(member, incarnation)
+        elif ending is not Ending.FENCED:
+            # No grace: somebody else may be given these jobs any moment.
+            self._runners.fence()
+        incarnation.stop()
+        if ending is Ending.GUARD_DIED:
+            proof.end_marked(member.node)
+        return ending
+
+    def _drain(self, member: Member, incarnation: Incarnation) -> None:
+        log.info("draining", seconds=self._settings.drain_timeout)
+        try:
+            incarnation.drain(time.monotonic() + self._settings.drain_timeout)
+            incarnation.stop()
+            self._runners.close()
+            self._identity.remember(self._nodes.leave(member.node, member.incarnation))
+        except Unavailable as error:
+            log.warning("drained_without_the_store", error=error.message)
+
+    def _look(self, *, proven: bool) -> tuple[LeaseSettings | None, int | None]:
+        """The shared settings and the node's last incarnation, once it is safe to begin the next."""
+        while not self._stop_requested():
+            try:
+                shared = self._nodes.cluster()
+                former = self._nodes.counter(self._identity.id)
+                lease = LeaseSettings(shared.lease, shared.guard, shared.store_outage)
+                if former is not None:
+                    self._rule_out_a_twin(former)
+                if not proven:
+                    # What ran here may still run: only time is left as a proof.
+                    time.sleep(max(0.0, self._started + lease.lease + lease.guard - boottime()))
+                return lease, None if former is None else former[0]
+            except Unavailable as error:
+                log.warning("waiting_for_postgresql", error=error.message)
+                time.sleep(1.0)
+        return None, None
+
+    def _rule_out_a_twin(self, seen: tuple[int, int]) -> None:
+        if self._identity.last_incarnation() == seen[0]:
+            return
+        until = boottime() + WATCH
+        while boottime() < until:
+            if self._nodes.counter(self._identity.id) != seen:
+                raise AlreadyRunning(
+                    f"another live agent beats as node {self._identity.id}",
+                    hint="Was this machine cloned? Remove `node-id` from its state directory.",
+                )
+            time.sleep(0.25)
+
+    def _register(self, former: int | None) -> Member | None:
+        identity = Identity(
+            self._identity.id,
+            self._settings.node_name,
+            self._settings.web_url,
+            self._settings.slots,
+            __version__,
+        )
+        while not self._stop_requested():
+            since = boottime()
+            try:
+                incarnation, counter, moved = self._nodes.register(identity, self._contracts, former)
+            except Unavailable as error:
+                log.warning("registration_waits", error=error.message)
+                time.sleep(1.0)
+                continue
+            self._identity.remember(incarnation)
+            log.info("registered", incarnation=incarnation, jobs_moved_on=moved)
+            return Member(identity.node, incarnation, counter, since)
+        return None
+
+    def _end(self, ending: Ending, why: str) -> None:
+        log.warning("incarnation_ends", why=why)
+        self._endings.put(ending)
+
+    def _forget_endings(self) -> None:
+        while not self._endings.empty():
+            ending = self._endings.get()
+            if ending is Ending.DRAINED:
+                self._endings.put(ending)
+                return
+
+    def _stop_requested(self) -> bool:
+        return self._stopping
+
+    _stopping = False
+
+    def _asked_to_stop(self, _signal: int, _frame: FrameType | None) -> None:
+        self._stopping = True
+        self._endings.put(Ending.DRAINED)

@@ -1,0 +1,143 @@
+"""The coordinator's work, done only in office: due jobs, assignment, lost nodes, sweep, housekeeping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from mutirao import metrics
+from mutirao.agent.beating import Beating
+from mutirao.agent.elector import Elector
+from mutirao.domain.placement import plan
+from mutirao.errors import Fenced
+from mutirao.logs import get_logger
+from mutirao.loop import Loop, boottime
+from mutirao.store.assignment import AssignmentStore
+from mutirao.store.database import Database, TermHeld
+
+log = get_logger(__name__)
+
+# Jobs looked at in one round; more would only make one transaction longer.
+ROUND = 2000
+POLL = 0.5
+# How often to look when no wake-up can be expected.
+POLL_WITHOUT_REDIS = 0.1
+WATCH_EVERY = 0.5
+SWEEP_EVERY = 3.0
+COUNT_EVERY = 2.0
+PARTITIONS_EVERY = 3600.0
+
+
+class Coordinator:
+    """One loop that does nothing out of office; whatever it writes is fenced by its term."""
+
+    def __init__(
+        self,
+        database: Database,
+        elector: Elector,
+        beating: Beating,
+        *,
+        announce: Callable[[Iterable[UUID]], None],
+        hears: Callable[[], bool],
+    ) -> None:
+        self._database = database
+        self._elector = elector
+        self._beating = beating
+        self._announce = announce
+        self._hears = hears
+        self._store: AssignmentStore | None = None
+        self._office: TermHeld | None = None
+        self._next: dict[str, float] = {}
+        self._due_at = 0.0
+        self._loop = Loop("coordinator", self._run_once, retry=0.5)
+
+    def start(self) -> None:
+        """Begins; wakes up when an office is taken."""
+        self._loop.start()
+
+    def stop(self) -> None:
+        """Ends the loop after the round it is in."""
+        self._loop.stop(15.0)
+
+    def wake(self) -> None:
+        """There may be something to plan."""
+        self._loop.wake()
+
+    def _run_once(self) -> float:
+        office = self._elector.office
+        if office is None:
+            self._store = None
+            return 5.0
+        if self._store is None or office != self._office:
+            self._store, self._office = AssignmentStore(self._database, office), office
+            self._next, self._due_at = {}, 0.0
+        try:
+            return self._work(self._store)
+        except Fenced as error:
+            metrics.FENCED.inc()
+            self._elector.leave(office, error.message)
+            return 0.0
+
+    def _work(self, store: AssignmentStore) -> float:
+        if self._time_for("sweep", SWEEP_EVERY):
+            self._tell("swept", store.sweep())
+        if self._time_for("watch", WATCH_EVERY):
+            self._watch(store)
+        if self._time_for("partitions", PARTITIONS_EVERY):
+            store.ensure_partitions()
+        if self._time_for("count", COUNT_EVERY):
+            self._count(store)
+        self._promote(store)
+        return self._assign(store)
+
+    def _time_for(self, what: str, every: float) -> bool:
+        now = boottime()
+        if now < self._next.get(what, 0.0):
+            return False
+        self._next[what] = now + every
+        return True
+
+    def _watch(self, store: AssignmentStore) -> None:
+        for verdict in self._beating.lost():
+            moved = store.declare_lost(verdict.node, verdict.incarnation, verdict.counter, verdict.redis_on)
+            if moved is not None:
+                metrics.NODES_LOST.inc()
+                log.warning("node_declared_lost", node=str(verdict.node), jobs_moved=moved)
+        stale = self._beating.stale()
+        if stale:
+            self._tell("taken_back", store.take_back(sorted(stale)))
+
+    def _count(self, store: AssignmentStore) -> None:
+        started = boottime()
+        store.keep_house()
+        # Counting a long queue takes a while: never spend more than a twentieth of the time on it.
+        self._next["count"] = boottime() + max(COUNT_EVERY, 20 * (boottime() - started))
+
+    def _promote(self, store: AssignmentStore) -> None:
+        if boottime() < self._due_at:
+            return
+        while store.promote_due(ROUND) == ROUND:
+            pass
+        seconds = store.next_due()
+        # Somebody may schedule an earlier one meanwhile: never look later than the poll says.
+        self._due_at = boottime() + min(POLL, max(0.0, POLL if seconds is None else seconds))
+
+    def _assign(self, store: AssignmentStore) -> float:
+        stale = self._beating.stale()
+        survey = store.survey(ROUND)
+        rooms = [room for room in survey.rooms if room.node not in stale]
+        planned = plan(survey.candidates, rooms)
+        given = store.assign(planned) if planned else {}
+        if given:
+            metrics.JOBS_ASSIGNED.inc(sum(given.values()))
+            self._announce(given)
+        if planned and (
+            len(planned) == len(survey.candidates) == ROUND or sum(given.values()) < len(planned)
+        ):
+            return 0.0
+        poll = POLL if self._hears() else POLL_WITHOUT_REDIS
+        return max(0.0, min(poll, self._due_at - boottime()))
+
+    def _tell(self, event: str, jobs: int) -> None:
+        if jobs:
+            log.info(event, jobs=jobs)

@@ -1,0 +1,91 @@
+"""One attempt inside a runner: payload in, handler run, report out, whatever the handler raises."""
+
+from __future__ import annotations
+
+import traceback
+from uuid import UUID
+
+import msgspec
+
+from mutirao.agent.frames import Report, Work
+from mutirao.contract import Context, Discard, PayloadRefused, ResultRefused, Retry
+from mutirao.domain.job import Outcome
+from mutirao.registry import Registry
+
+LARGEST_RESULT = 1 << 20
+_MESSAGE, _TRACEBACK = 4096, 16384
+_SECOND = 1e9
+
+_encode_json = msgspec.json.Encoder().encode
+
+
+def execute(registry: Registry, sequence: int, work: Work, payload: bytes, started: float) -> Report:
+    """Runs the attempt and says how it ended; raises nothing."""
+    try:
+        result = _run(registry, work, payload, started)
+    except PayloadRefused as error:
+        return _failure(sequence, started, error, outcome=Outcome.REFUSED, field=error.field)
+    except Retry as error:
+        return _failure(sequence, started, error, retry_after=error.after)
+    except (Discard, ResultRefused) as error:
+        return _failure(sequence, started, error, discard=True)
+    except BaseException as error:  # noqa: BLE001 (a handler's SystemExit is a failure like others)
+        return _failure(sequence, started, error)
+    return Report(sequence, started, 0.0, Outcome.SUCCEEDED, result)
+
+
+def _run(registry: Registry, work: Work, payload: bytes, started: float) -> bytes:
+    bound = registry.bound(work.handler)
+    if bound is None:
+        raise LookupError(f"this node has no handler {work.handler!r}")
+    value = bound.parse(payload)
+    context = Context(UUID(bytes=work.job), work.attempt, started + work.timeout)
+    raw = bound.dump(bound.handler.run(value, context))
+    if len(raw) > LARGEST_RESULT:
+        raise ResultRefused(f"the result has {len(raw)} bytes, more than the {LARGEST_RESULT} allowed")
+    return raw
+
+
+def _failure(
+    sequence: int,
+    started: float,
+    error: BaseException,
+    *,
+    outcome: Outcome = Outcome.FAILED,
+    field: str | None = None,
+    retry_after: float | None = None,
+    discard: bool = False,
+) -> Report:
+    described = describe(error, field)
+    return Report(sequence, started, 0.0, outcome, None, described, retry_after, discard)
+
+
+def describe(error: BaseException, field: str | None = None) -> bytes:
+    """The error as a JSON object that jsonb takes: bounded, no NUL, no lone surrogate."""
+    parts = {"type": type(error).__qualname__, "message": _message(error)}
+    if field is None:
+        parts["traceback"] = _traceback(error)
+    else:
+        parts["field"] = _storable(field, _MESSAGE)
+    return _encode_json(parts)
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return _storable(str(error), _MESSAGE)
+    except BaseException:  # noqa: BLE001 (a handler's exception may break in its own __str__)
+        return ""
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        text = "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 (as above)
+        return ""
+    return _storable(text[-_TRACEBACK:], _TRACEBACK)
+
+
+def _storable(text: str, most: int) -> str:
+    """At most so many characters, with the replacement character for what PostgreSQL cannot store."""
+    clean = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").replace("\0", "\ufffd")
+    return clean if len(clean) <= most else clean[: most - 1] + "…"

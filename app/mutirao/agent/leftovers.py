@@ -1,0 +1,45 @@
+"""What a handler leaves behind in its runner, and its end."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from mutirao.agent import proctree
+
+_PATIENCE = 1.0
+
+
+def end_children() -> bool:
+    """Kills and reaps all that the handler started, however it hid; False if some would not go in time.
+
+    The runner is their subreaper: what loses its parent becomes a child of the runner.
+    """
+    until = time.monotonic() + _PATIENCE
+    while _reap():
+        if time.monotonic() > until:
+            return False
+        own = os.getpgrp()
+        for pid, group in proctree.children_of(os.getpid()):
+            if group != own:
+                proctree.kill_group(group)
+            proctree.kill(pid)
+        time.sleep(0.0005)
+    return True
+
+
+def _reap() -> bool:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def threads_left() -> bool:
+    """True when the handler left threads running that nobody can end."""
+    return threading.active_count() > 1 and any(
+        not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()
+    )

@@ -1,0 +1,54 @@
+"""One runner's place as the agent sees it: the process in it changes, the place stays."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+
+from mutirao.agent.frames import Report, take_reports
+
+_CHUNK = 256 * 1024
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+
+
+class Seat:
+    """The stream from the runner, and what is being done to it."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.stream: socket.socket | None = None
+        self.ready = False
+        self.killing: int | None = None  # the sequence named in a kill that the guard has not answered yet
+        self.last: Report | None = None  # true only once the runner has exited
+        self.spawn_at = 0.0
+        self._failures = 0
+        self._buffer = bytearray()
+
+    def take(self, greeting: bytes) -> socket.socket:
+        """Makes a new stream with `greeting` on it; returns the runner's end."""
+        mine, theirs = socket.socketpair()
+        mine.sendall(greeting)
+        mine.setblocking(False)
+        self.stream, self.ready, self.killing, self.last = mine, False, None, None
+        self._buffer.clear()
+        return theirs
+
+    def reports(self) -> Iterator[Report]:
+        """The reports that have come in; ValueError or msgspec's error if they are none."""
+        if self.stream is None:
+            return
+        with suppress(BlockingIOError, ConnectionError):
+            while data := self.stream.recv(_CHUNK):
+                self._buffer += data
+                yield from take_reports(self._buffer)
+                if len(data) < _CHUNK:
+                    break
+
+    def leave(self, now: float) -> None:
+        """The runner is gone; a new one at once, or after a growing pause if it never got ready."""
+        if self.stream is not None:
+            self.stream.close()
+        self._failures = 0 if self.ready else self._failures + 1
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self._failures) if self._failures else 0.0
+        self.stream, self.killing, self.last, self.spawn_at = None, None, None, now + pause

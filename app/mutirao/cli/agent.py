@@ -12,9 +12,9 @@ from mutirao.settings import load_settings
 TWIN = 5
 
 
-@click.command()
+@click.command("agent")
 @click.option("--config", type=click.Path(path_type=Path), help="The node's mutirao.toml.")
-def agent(config: Path | None) -> None:
+def command(config: Path | None) -> None:
     """Run this node's agent until SIGTERM, then drain and leave.
 
     \b

@@ -179,3 +179,15 @@ def test_a_callback_that_fails_does_not_end_the_subscription(server: ScratchServ
         until(lambda: heard.messages["good"], 5, "heard the next")
     finally:
         listening.stop()
+
+
+def test_works_over_a_unix_socket_with_a_password(redis_url: str) -> None:
+    heard = Heard()
+    listening = Subscription(redis_url, {keys.COORDINATOR_CHANNEL: heard})
+    listening.start()
+    try:
+        until(lambda: listening.connected, 5, "subscribed")
+        Wakeups(connect(redis_url)).publish_coordinator()
+        until(lambda: heard.at_least(2), 5, "woken")
+    finally:
+        listening.stop()

@@ -9,8 +9,6 @@ from mutirao.domain import liveness
 from mutirao.domain.liveness import LeaseSettings, Observer, RedisReading, SelfLease, Verdict
 
 SETTINGS = LeaseSettings(lease=10.0, guard=2.0, store_outage=60.0)
-NODE = UUID(int=1)
-OBSERVER = UUID(int=2)
 
 # Lasting faults; a `late` beat is given up by the node and comes through long after.
 WINDOWS = (

@@ -50,7 +50,7 @@ class LeaderKey:
     def release(self, holder: str) -> bool:
         """Deletes the key if and only if it is this holder's."""
         with wrapped():
-            return bool(_DELETE_IF_EQUAL(self._client, [keys.LEADER], [holder])[0])
+            return not _DELETE_IF_EQUAL(self._client, [keys.LEADER], [holder])
 
     def holder(self) -> str | None:
         """Who holds the key now, for display; a read proves nothing."""

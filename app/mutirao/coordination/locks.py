@@ -30,14 +30,7 @@ class ExecutionLocks:
 
     def acquire(self, claims: Sequence[Claim], owner: str) -> list[bool]:
         """For each claim: True if it is locked for this owner now, False if it must be handed back."""
-        if not claims:
-            return []
-        names = [keys.job_lock(job) for job, _ in claims]
-        with wrapped():
-            refused = set(
-                _HOLD(self._client, names, [owner, self._ttl_ms, *(attempt for _, attempt in claims)])
-            )
-        return [position not in refused for position in range(1, len(claims) + 1)]
+        return self._each(_HOLD, claims, [owner, self._ttl_ms, *(attempt for _, attempt in claims)])
 
     def renew(self, claims: Sequence[Claim], owner: str) -> list[bool]:
         """For each claim: True if prolonged or, where lost, set again; False if its runner must be killed."""
@@ -45,9 +38,11 @@ class ExecutionLocks:
 
     def release(self, claims: Sequence[Claim], owner: str) -> list[bool]:
         """Deletes what is still exactly this owner's; False where it was not."""
+        return self._each(_DELETE_IF_EQUAL, claims, [f"{attempt}:{owner}" for _, attempt in claims])
+
+    def _each(self, script: Script, claims: Sequence[Claim], args: Sequence[str | int]) -> list[bool]:
         if not claims:
             return []
-        names = [keys.job_lock(job) for job, _ in claims]
         with wrapped():
-            answers = _DELETE_IF_EQUAL(self._client, names, [f"{attempt}:{owner}" for _, attempt in claims])
-        return [answer == 1 for answer in answers]
+            refused = set(script(self._client, [keys.job_lock(job) for job, _ in claims], args))
+        return [position not in refused for position in range(1, len(claims) + 1)]

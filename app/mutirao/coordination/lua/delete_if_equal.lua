@@ -1,12 +1,13 @@
 -- Deletes each key only where it holds the caller's value.
 -- KEYS[i]: string.  ARGV[i]: the value expected at KEYS[i].
--- Returns for each key 1 deleted, 0 missing or holding something else.
-local deleted = {}
+-- Returns the positions (from 1) that were left alone: missing, or holding something else.
+local call = redis.call
+local left = {}
 for i, key in ipairs(KEYS) do
-    if redis.call('GET', key) == ARGV[i] then
-        deleted[i] = redis.call('DEL', key)
+    if call('GET', key) == ARGV[i] then
+        call('DEL', key)
     else
-        deleted[i] = 0
+        left[#left + 1] = i
     end
 end
-return deleted
+return left

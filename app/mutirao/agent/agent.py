@@ -53,6 +53,7 @@ class Agent:
             settings.postgres.get_secret_value(),
             application_name=f"mutirao {settings.node_name}",
             size=CONNECTIONS,
+            steady_plans=True,
         )
         self._nodes = NodeStore(self._database)
         self._identity = NodeIdentity(settings.state_dir, settings.runtime_dir)

@@ -14,6 +14,7 @@ from mutirao.logs import get_logger
 from mutirao.loop import Loop, boottime
 from mutirao.store.assignment import AssignmentStore
 from mutirao.store.database import Database, TermHeld
+from mutirao.store.jobs import Jobs
 
 log = get_logger(__name__)
 
@@ -26,6 +27,9 @@ WATCH_EVERY = 0.5
 SWEEP_EVERY = 3.0
 COUNT_EVERY = 2.0
 PARTITIONS_EVERY = 3600.0
+KEYS_EVERY = 60.0
+# How long a repeated idempotency key finds its job again.
+KEYS_KEPT = 7 * 86400.0
 
 
 class Coordinator:
@@ -41,6 +45,7 @@ class Coordinator:
         hears: Callable[[], bool],
     ) -> None:
         self._database = database
+        self._jobs = Jobs(database)
         self._elector = elector
         self._beating = beating
         self._announce = announce
@@ -85,6 +90,8 @@ class Coordinator:
             self._watch(store)
         if self._time_for("partitions", PARTITIONS_EVERY):
             store.ensure_partitions()
+        if self._time_for("keys", KEYS_EVERY):
+            self._jobs.forget_keys(KEYS_KEPT)
         if self._time_for("count", COUNT_EVERY):
             self._count(store)
         self._promote(store)
@@ -109,7 +116,7 @@ class Coordinator:
 
     def _count(self, store: AssignmentStore) -> None:
         started = boottime()
-        store.keep_house()
+        store.count_states()
         # Counting a long queue takes a while: never spend more than a twentieth of the time on it.
         self._next["count"] = boottime() + max(COUNT_EVERY, 20 * (boottime() - started))
 

@@ -104,9 +104,14 @@ class AssignmentStore:
 
         return self._database.run(work, office=self._office)
 
-    def keep_house(self) -> None:
-        """Refreshes the counts of live jobs and the partitions of the coming days."""
-        self._database.run(lambda tx: tx.execute(_TERM.count_states), synchronous=False, office=self._office)
+    def count_states(self) -> None:
+        """Refreshes the counts of live jobs by state."""
+
+        def work(tx: Transaction) -> None:
+            tx.send(_TERM.scan_freely)
+            tx.send(_TERM.count_states)
+
+        self._database.run(work, synchronous=False, office=self._office)
 
     def ensure_partitions(self) -> int:
         """Makes the partitions of the coming days; returns how many were missing."""

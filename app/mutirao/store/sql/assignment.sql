@@ -11,9 +11,9 @@ WHERE nodes.status = 'live' ORDER BY nodes.id
 -- name: candidates
 -- The head of the queue among what a live node can run.
 SELECT id, handler FROM jobs
-WHERE state = 'queued' AND handler IN (
-    SELECT node_contracts.handler FROM node_contracts JOIN nodes ON nodes.id = node_contracts.node
-    WHERE nodes.status = 'live')
+WHERE state = 'queued' AND handler = ANY((
+    SELECT array_agg(node_contracts.handler) FROM node_contracts JOIN nodes ON nodes.id = node_contracts.node
+    WHERE nodes.status = 'live')::text[])
 ORDER BY rank, id LIMIT %(limit)s
 
 -- name: hold_nodes
@@ -91,15 +91,16 @@ gone AS MATERIALIZED (
       AND (%(node)s::uuid IS NULL OR jobs.node = %(node)s)
     ORDER BY jobs.id FOR UPDATE OF jobs
 ), moved AS (
-    DELETE FROM jobs USING gone WHERE jobs.id = gone.id AND gone.next IN ('dead', 'cancelled') RETURNING jobs.*
+    DELETE FROM jobs USING gone WHERE jobs.id = gone.id AND gone.next IN ('dead', 'cancelled')
+    RETURNING jobs.*, gone.next, gone.error
 ), finished AS (
     INSERT INTO finished_jobs (id, state, handler, payload, queue, priority, max_retries, max_attempts,
         backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
         attempt, node, started_at, cancel_requested_at, finished_at, error)
-    SELECT moved.id, gone.next, handler, payload, queue, priority, max_retries, max_attempts,
+    SELECT id, next, handler, payload, queue, priority, max_retries, max_attempts,
         backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
-        moved.attempt, moved.node, moved.started_at, cancel_requested_at, now, gone.error
-    FROM moved JOIN gone ON gone.id = moved.id, clock
+        attempt, node, started_at, cancel_requested_at, now, error
+    FROM moved, clock
 ), kept AS (
     UPDATE jobs SET state = 'queued', node = NULL, incarnation = NULL, claim_token = NULL,
         assigned_at = NULL, started_at = NULL, progress = NULL, queued_at = now

@@ -43,15 +43,17 @@ held AS MATERIALIZED (
     ORDER BY jobs.id FOR UPDATE OF jobs
 ), moved AS (
     DELETE FROM jobs USING held
-    WHERE jobs.id = held.id AND held.next IN ('succeeded', 'dead', 'cancelled') RETURNING jobs.*
+    WHERE jobs.id = held.id AND held.next IN ('succeeded', 'dead', 'cancelled')
+    -- Handed on from here: joining both lists once more would compare each with each.
+    RETURNING jobs.*, held.next, held.result, held.error
 ), finished AS (
     INSERT INTO finished_jobs (id, state, handler, payload, queue, priority, max_retries, max_attempts,
         backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
         attempt, node, started_at, cancel_requested_at, finished_at, result, error)
-    SELECT moved.id, held.next, handler, payload, queue, priority, max_retries, max_attempts,
+    SELECT id, next, handler, payload, queue, priority, max_retries, max_attempts,
         backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
-        moved.attempt, node, moved.started_at, cancel_requested_at, now, held.result::jsonb, held.error::jsonb
-    FROM moved JOIN held ON held.id = moved.id, clock
+        attempt, node, started_at, cancel_requested_at, now, result::jsonb, error::jsonb
+    FROM moved, clock
 ), retried AS (
     UPDATE jobs SET state = held.next, node = NULL, incarnation = NULL, claim_token = NULL,
         assigned_at = NULL, started_at = NULL, progress = NULL,

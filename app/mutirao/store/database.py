@@ -30,7 +30,7 @@ _SESSION = {
     "idle_in_transaction_session_timeout": "5s",
     "jit": "off",
 }
-# Queues fill and empty faster than statistics follow: the indexes are always right, and planning once is enough.
+# Queues fill and empty faster than statistics follow: indexes are always right, and planning once is enough.
 _STEADY_PLANS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off"}
 _ATTEMPTS = 5
 

@@ -19,7 +19,7 @@ from mutirao.loop import boottime
 
 ME = UUID(int=1)
 PEER = UUID(int=2)
-WAIT = 0.2
+WAIT = 0.3
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def replica(tmp_path: Path, server: ScratchServer) -> Iterator[ScratchServer]:
 
 
 def beats(server: ScratchServer, replicas: int = 0, node: UUID = ME) -> RedisBeats:
-    return RedisBeats(connect(server.url, timeout=0.5), node, replicas, wait=WAIT)
+    return RedisBeats(connect(server.url, timeout=2.0), node, replicas, wait=WAIT)
 
 
 def test_an_accepted_beat_reads_all_counters_and_names_the_server(server: ScratchServer) -> None:
@@ -77,7 +77,7 @@ def test_accepted_with_a_replica_in_step_and_not_once_that_is_frozen(
     server: ScratchServer, replica: ScratchServer
 ) -> None:
     mine = beats(server, replicas=1)
-    assert mine.beat(1, 1, []).accepted
+    until(lambda: mine.beat(1, 1, []).accepted, 10, "accepted")
     assert replica.client().get(keys.beat(ME)) == "1:1"
     replica.freeze()
     assert not mine.beat(1, 2, []).accepted
@@ -99,17 +99,17 @@ def test_wait_inside_multi_or_lua_does_not_wait(server: ScratchServer, replica: 
     def pipeline(transaction: bool) -> None:
         pipe = client.pipeline(transaction=transaction)
         pipe.set("probe", 2)
-        pipe.wait(1, 1000)
+        pipe.wait(1, 1500)
         assert pipe.execute()[1] == 0
 
     def script() -> None:
         # Some servers refuse WAIT in a script, the others answer at once.
         with suppress(redis.ResponseError):
-            assert client.eval("redis.call('SET', 'probe', 3) return redis.call('WAIT', 1, 1000)", 0) == 0
+            assert client.eval("redis.call('SET', 'probe', 3) return redis.call('WAIT', 1, 1500)", 0) == 0
 
-    assert seconds(lambda: pipeline(transaction=False)) > 0.9
-    assert seconds(lambda: pipeline(transaction=True)) < 0.5
-    assert seconds(script) < 0.5
+    assert seconds(lambda: pipeline(transaction=False)) > 1.4
+    assert seconds(lambda: pipeline(transaction=True)) < 1.2
+    assert seconds(script) < 1.2
 
 
 def test_noreplicas_is_not_accepted(server: ScratchServer) -> None:
@@ -128,7 +128,7 @@ def test_a_refused_beat_is_not_accepted_even_though_earlier_writes_were_replicat
     server: ScratchServer, replica: ScratchServer
 ) -> None:
     mine = beats(server, replicas=1)
-    assert mine.beat(1, 1, []).accepted
+    until(lambda: mine.beat(1, 1, []).accepted, 10, "accepted")
     server.client().config_set("maxmemory", 1)
     assert not mine.beat(1, 2, []).accepted
 
@@ -171,7 +171,7 @@ def test_a_frozen_server_is_not_accepted_and_found_within_a_bound(server: Scratc
     server.freeze()
     before = boottime()
     assert not mine.beat(1, 2, []).accepted
-    assert boottime() - before < 2
+    assert boottime() - before < 5
     server.thaw()
     assert mine.beat(1, 3, []).accepted
 

@@ -108,7 +108,7 @@ def test_no_busy_loop_while_the_server_is_away_or_hangs_up_at_once(
     from_then = boottime()
     until(lambda: boottime() - from_then > 2, 5, "two seconds of refusals")
     refused = int(client.info("stats")["rejected_connections"]) - attempts
-    assert 1 <= refused <= 10
+    assert 1 <= refused <= 20
 
 
 def test_a_half_open_connection_is_found_by_a_deadline_and_comes_back(
@@ -141,7 +141,7 @@ def test_publishing_never_raises_and_does_not_wait_again_and_again(server: Scrat
     before = boottime()
     for _ in range(50):
         wakeups.publish_node(NODE)
-    assert boottime() - before < 2
+    assert boottime() - before < 5
     server.thaw()
 
 

@@ -32,7 +32,8 @@ class DatabaseServer:
     def create(self, template: str | None = None) -> str:
         """The DSN of a new database, a copy of `template` or empty, owned by the application's role."""
         name = f"test_{next(self._numbers)}"
-        copied = sql.SQL(" TEMPLATE {}").format(sql.Identifier(template)) if template else sql.SQL("")
+        # Copying files takes half as long as logging every block, and this log is never replayed.
+        copied = sql.SQL(" STRATEGY file_copy TEMPLATE {}").format(sql.Identifier(template or "template1"))
         self._execute(sql.SQL("CREATE DATABASE {} OWNER mutirao").format(sql.Identifier(name)) + copied)
         return self.dsn(name)
 

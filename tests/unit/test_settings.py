@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from mutirao.cli.main import cli, exit_code
 from mutirao.errors import Conflict, InvalidInput, MutiraoError, NotFound, SettingsError, StoreUnavailable
-from mutirao.settings import is_loopback, load_settings
+from mutirao.settings import Settings, is_loopback, load_settings
 
 MINIMAL = 'postgres = "postgresql:///x"\nredis = "unix:///run/r.sock"\n'
 
@@ -139,3 +139,8 @@ def test_settings_check_speaks_and_exits(tmp_path: Path) -> None:
 )
 def test_exit_codes(error: MutiraoError, code: int) -> None:
     assert exit_code(error) == code
+
+
+def test_every_setting_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "running.md").read_text()
+    assert [name for name in Settings.model_fields if f"`{name}`" not in page] == []

@@ -25,6 +25,7 @@ from mutirao.store.nodes import BeatReading, NodeStore
 log = get_logger(__name__)
 
 INTERVAL = 1.0
+RETRY = 0.5
 # Loss can only strike nodes that may hold jobs.
 _WATCHED = frozenset({"live", "draining"})
 
@@ -57,12 +58,14 @@ class Beating:
         extend: Callable[[float], None],
         capacity: Callable[[], int],
         on_superseded: Callable[[BaseException], None],
+        on_lost: Callable[[], None],
     ) -> None:
         self._member = member
         self._nodes = nodes
         self._redis_beats = redis_beats
         self._extend = extend
         self._capacity = capacity
+        self._on_lost = on_lost
         self._lock = threading.Lock()
         self._lease = SelfLease(settings, member.since)
         self._observer = Observer(settings)
@@ -74,7 +77,7 @@ class Beating:
         self._postgres = Loop(
             "postgres-beats",
             self._beat_postgres,
-            retry=0.5,
+            retry=RETRY,
             fatal=(Superseded,),
             on_fatal=on_superseded,
         )
@@ -136,6 +139,8 @@ class Beating:
             self._peers = [row.node for row in reading.rows]
             self._pg_accepted = started
         metrics.POSTGRES_ACCEPTED.set(1)
+        if self.lost():
+            self._on_lost()
         return max(0.05, INTERVAL - (finished - started))
 
     def _look_again(self) -> None:
@@ -156,6 +161,8 @@ class Beating:
                 self._lease.redis_accepted(reading.started)
                 self._redis_accepted = reading.started
                 self._extend(self._lease.deadline())
+        if not reading.accepted:
+            return RETRY  # one beat missed would already be a gap that restarts everyone's window
         return max(0.05, INTERVAL - (reading.finished - reading.started))
 
 

@@ -23,7 +23,7 @@ ROUND = 2000
 POLL = 0.5
 # How often to look when no wake-up can be expected.
 POLL_WITHOUT_REDIS = 0.1
-WATCH_EVERY = 0.5
+WATCH_EVERY = 0.2
 SWEEP_EVERY = 3.0
 COUNT_EVERY = 2.0
 PARTITIONS_EVERY = 3600.0

@@ -67,7 +67,7 @@ class Incarnation:
             LeaderKey(connect(url)),
             TermStore(database),
             eligible=lambda: not self._draining and self._beating.stands(),
-            on_change=self._office_changed,
+            on_change=self._wake_coordinator,
         )
         self._subscription = Subscription(url, self._channels())
         self._coordinator = Coordinator(
@@ -91,6 +91,7 @@ class Incarnation:
             extend=self._runners.extend,
             capacity=self._capacity,
             on_superseded=endings.superseded,
+            on_lost=self._wake_coordinator,
         )
 
     def _make_claims(self, redis: Redis, lease: LeaseSettings, database: Database) -> Claims:
@@ -161,7 +162,7 @@ class Incarnation:
             self._claims.wake()
         self._wakeups.publish_nodes(given - {self._member.node})
 
-    def _office_changed(self) -> None:
+    def _wake_coordinator(self) -> None:
         self._coordinator.wake()
 
     def _room(self) -> None:

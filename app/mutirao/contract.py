@@ -11,7 +11,7 @@ import time
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
@@ -233,7 +233,7 @@ class Bound(Generic[P, R]):
         parts = {
             "payload_schema": self._payload.json_schema(mode="validation"),
             "result_schema": self._result.json_schema(mode="serialization"),
-            "defaults": cast("dict[str, Any]", asdict(self.handler.defaults)),
+            "defaults": asdict(self.handler.defaults),
         }
         return Contract(
             handler=self.handler.name,

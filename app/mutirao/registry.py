@@ -98,13 +98,13 @@ def _import(name: str) -> ModuleType:
     return module
 
 
-def _handlers_in(thing: object, origin: str) -> list[Handler[Any, Any]]:
+def _handlers_in(thing: Any, origin: str) -> list[Handler[Any, Any]]:
     if isinstance(thing, ModuleType):
         return _of_module(thing)
-    candidate = thing() if inspect.isclass(thing) else thing
+    candidate: Any = thing() if inspect.isclass(thing) else thing
     if not _is_handler(candidate):
         raise ContractError(f"{origin} is no handler: {thing!r}")
-    return [candidate]  # type: ignore[list-item]
+    return [candidate]
 
 
 def _of_module(module: ModuleType) -> list[Handler[Any, Any]]:
@@ -114,7 +114,8 @@ def _of_module(module: ModuleType) -> list[Handler[Any, Any]]:
         if isinstance(thing, FunctionHandler) and thing.function.__module__ == module.__name__:
             found[id(thing)] = thing
         elif inspect.isclass(thing) and thing.__module__ == module.__name__ and _is_handler(thing):
-            found[id(thing)] = thing()
+            instance: Any = thing()
+            found[id(thing)] = instance
     return list(found.values())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import gc
+import io
 import os
 import signal
 import socket
@@ -83,6 +84,10 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     faulthandler.enable()
+    # A handler's output is seen when it happens, whatever it prints.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, errors="backslashreplace")
     shared = Shared(SHARED)
     os.close(SHARED)
     runner = Runner(int(sys.argv[1]), socket.socket(fileno=TASKS), socket.socket(fileno=RESULTS), shared)

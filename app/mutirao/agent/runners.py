@@ -6,6 +6,7 @@ import os
 import select
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -51,12 +52,14 @@ class Runners:
         self._by_stream: dict[int, Seat] = {}
         self._done: list[Finished] = []
         self._hand: list[int] | None = None  # taken off the queue while lost tasks are looked for
+        self._condemned_in_queue = False
         self._link: GuardLink | None = None
         self._guard_lost = False
         self._fences = 0  # how many of the guard's fences have been rearmed
         self._epoll = select.epoll()
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wakeup, select.EPOLLIN)
+        weakref.finalize(self, os.close, self._wakeup)
         self._lock = threading.RLock()
         self._lease = threading.Lock()
 
@@ -80,12 +83,17 @@ class Runners:
         """Whether the guard lives; without it everything is dead and this object is of no more use."""
         return self._link is not None and not self._guard_lost and self._link.alive
 
+    @property
+    def guard_pid(self) -> int:
+        """The guard's process; 0 when there is none."""
+        return self._link.pid if self._link is not None else 0
+
     def extend(self, deadline: float) -> None:
         """Moves the deadline (boottime seconds), either way, but never once it has passed."""
         with self._lease:
             now, current = boottime_ns(), self._shared.deadline
             if not self.fenced and (current == 0 or now < current):
-                self._shared.deadline = int(deadline * _SECOND)
+                self._shared.deadline = max(1, int(deadline * _SECOND))
 
     def fence(self) -> None:
         """Has everything killed as at a deadline; `rearm` waits for it."""
@@ -101,7 +109,7 @@ class Runners:
             fence = self._await_fence(link)
             self._forget()
             with self._lease:
-                self._shared.deadline = int(deadline * _SECOND)
+                self._shared.deadline = max(1, int(deadline * _SECOND))
                 self._fences = fence
             link.rearm(fence)
             for seat in self._seats:
@@ -157,8 +165,7 @@ class Runners:
             if sequence is None:
                 return False
             self._ledger.verdicts[sequence] = outcome
-            if self._hand is None and sequence not in self._held():
-                self._requeue(self._queue.take_back())
+            self._condemned_in_queue |= sequence not in self._held()
             self._enforce()
         self.wake()
         return True
@@ -216,12 +223,14 @@ class Runners:
         """What ended before a fence and was not polled yet; the ends that nobody reported are the store's."""
         with self._lock:
             for seat in self._seats:
-                if seat.stream is not None:
-                    self._hear(seat)
+                self._hear(seat, all_of_it=True)
             finished, self._done = self._done, []
             return finished
 
     def _poll_fenced(self, until: float) -> list[Finished]:
+        with self._lock:
+            if self._link is not None and not self.alive:
+                self._mourn_guard(self._link)
         left = max(0.0, min(_TICK, until - time.monotonic()))
         ready, _, _ = select.select([self._wakeup], [], [], left)
         self._was_woken(set(ready))
@@ -251,6 +260,9 @@ class Runners:
         if link.control.fileno() in ready:
             self._hear_guard(link)
         self._enforce()
+        if self._condemned_in_queue and self._hand is None:
+            self._condemned_in_queue = False
+            self._requeue(self._queue.take_back())
         if self._hand is not None and all(seat.killing is None for seat in self._seats):
             self._end_search()
         now = time.monotonic()
@@ -258,13 +270,15 @@ class Runners:
             if seat.stream is None and seat.spawn_at <= now:
                 self._spawn(seat)
 
-    def _hear(self, seat: Seat) -> None:
+    def _hear(self, seat: Seat, *, all_of_it: bool = False) -> None:
         try:
-            for report in seat.reports():
+            for report in seat.reports(all_of_them=all_of_it):
                 self._take(seat, report)
         except (ValueError, msgspec.MsgspecError):
             log.error("runner_incoherent", runner=seat.index)
             self._kill(seat, self._shared.slot(seat.index)[0])
+        if seat.ended:
+            self._stop_listening(seat)
 
     def _take(self, seat: Seat, report: Report) -> None:
         if report.sequence == 0:
@@ -283,12 +297,17 @@ class Runners:
             elif name == "kept":
                 self._seats[numbers[0]].killing = None
         if link.hung_up:
+            self._mourn_guard(link)
+
+    def _mourn_guard(self, link: GuardLink) -> None:
+        """Runners die with their guard, what they have started may not."""
+        if not self._guard_lost:
             self._guard_lost = True
             log.critical("guard_died", pid=link.pid)
             end_marked(self._node_id, grace=0.0)
 
     def _exited(self, seat: Seat, status: int, held: int) -> None:
-        self._hear(seat)
+        self._hear(seat, all_of_it=True)
         if seat.last is not None:
             finished = self._ledger.settle(seat.last)
         else:
@@ -296,7 +315,7 @@ class Runners:
             finished = self._ledger.end(held, status, started, boottime_ns() / _SECOND)
         if finished is not None:
             self._done.append(finished)
-        surprising = held == 0 and seat.ready and seat.killing is None
+        surprising = held == 0 and seat.ready and seat.killing != 0
         self._vacate(seat)
         if surprising and self._hand is None and self._ledger.tasks:
             self._begin_search()
@@ -314,10 +333,12 @@ class Runners:
             self._by_stream[seat.stream.fileno()] = seat
             self._epoll.register(seat.stream, select.EPOLLIN)
 
-    def _vacate(self, seat: Seat) -> None:
-        if seat.stream is not None:
-            del self._by_stream[seat.stream.fileno()]
+    def _stop_listening(self, seat: Seat) -> None:
+        if seat.stream is not None and self._by_stream.pop(seat.stream.fileno(), None) is not None:
             self._epoll.unregister(seat.stream)
+
+    def _vacate(self, seat: Seat) -> None:
+        self._stop_listening(seat)
         seat.leave(time.monotonic())
 
     def _kill(self, seat: Seat, sequence: int) -> None:
@@ -352,7 +373,7 @@ class Runners:
         hand, self._hand = self._hand or [], None
         held = self._held()
         for seat in self._seats:
-            self._hear(seat)
+            self._hear(seat, all_of_it=True)
         lost = sorted(self._ledger.tasks.keys() - held.keys() - set(hand))
         if lost:
             log.warning("tasks_requeued", count=len(lost))
@@ -371,15 +392,15 @@ class Runners:
                     self._done.append(finished)
 
     def close(self) -> None:
-        """Kills everything and returns once it is reaped."""
+        """Kills everything and returns once it is reaped; asking for more afterwards does no harm."""
         with self._lock:
             link, self._link = self._link, None
-            if link is not None and not link.close(_REAPED_WITHIN):
+            if link is None:
+                return
+            if not link.close(_REAPED_WITHIN):
                 end_marked(self._node_id, grace=0.0)
             for seat in self._seats:
                 self._vacate(seat)
             self._queue.close()
             self._epoll.close()
-            os.close(self._wakeup)
             os.close(self._file)
-            self._shared.close()

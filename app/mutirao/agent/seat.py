@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
 
 from mutirao.agent.frames import Report, take_reports
 
@@ -21,6 +20,7 @@ class Seat:
         self.ready = False
         self.killing: int | None = None  # the sequence named in a kill that the guard has not answered yet
         self.last: Report | None = None  # true only once the runner has exited
+        self.ended = False  # the runner has closed its end
         self.spawn_at = 0.0
         self._failures = 0
         self._buffer = bytearray()
@@ -30,20 +30,29 @@ class Seat:
         mine, theirs = socket.socketpair()
         mine.sendall(greeting)
         mine.setblocking(False)
-        self.stream, self.ready, self.killing, self.last = mine, False, None, None
+        self.stream, self.ready, self.killing, self.last, self.ended = mine, False, None, None, False
         self._buffer.clear()
         return theirs
 
-    def reports(self) -> Iterator[Report]:
-        """The reports that have come in; ValueError or msgspec's error if they are none."""
-        if self.stream is None:
-            return
-        with suppress(BlockingIOError, ConnectionError):
-            while data := self.stream.recv(_CHUNK):
-                self._buffer += data
-                yield from take_reports(self._buffer)
-                if len(data) < _CHUNK:
-                    break
+    def reports(self, *, all_of_them: bool = False) -> Iterator[Report]:
+        """Reports that have come in, a bounded number or all; ValueError or MsgspecError if they are none."""
+        while data := self._receive():
+            self._buffer += data
+            yield from take_reports(self._buffer)
+            if not all_of_them:
+                return
+
+    def _receive(self) -> bytes:
+        if self.stream is None or self.ended:
+            return b""
+        try:
+            data = self.stream.recv(_CHUNK)
+        except BlockingIOError:
+            return b""
+        except ConnectionError:
+            data = b""
+        self.ended = not data
+        return data
 
     def leave(self, now: float) -> None:
         """The runner is gone; a new one at once, or after a growing pause if it never got ready."""

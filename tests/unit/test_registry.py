@@ -1,0 +1,82 @@
+"""Finding handlers: built-ins, modules, files; names taken twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mutirao.errors import ContractError
+from mutirao.registry import HandlerConfig, load_registry
+
+GREETER = """
+from mutirao.contract import Context, HandlerDefaults, Payload, handler
+from mutirao.handlers.echo import echo  # imported, not defined here
+
+class Name(Payload):
+    name: str
+
+@handler("greet")
+def greet(payload: Name) -> str:
+    return f"Olá, {payload.name}"
+
+class Farewell:
+    name = "farewell"
+    payload_type = Name
+    result_type = str
+    defaults = HandlerDefaults()
+
+    def run(self, payload: Name, context: Context) -> str:
+        return f"Tchau, {payload.name}"
+"""
+
+
+def _module(directory: Path, text: str, name: str = "greeter.py") -> str:
+    path = directory / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_the_built_ins_are_always_there() -> None:
+    registry = load_registry(HandlerConfig())
+    assert registry.names() == ["checksum", "echo", "fail", "sleep"]
+    assert [contract.handler for contract in registry.contracts()] == registry.names()
+    assert registry.get("nobody") is None
+
+
+def test_a_files_functions_and_classes_are_found_and_its_imports_are_not(tmp_path: Path) -> None:
+    registry = load_registry(HandlerConfig(modules=(_module(tmp_path, GREETER),)))
+    assert {"greet", "farewell"} < set(registry.names())
+    bound = registry.bound("greet")
+    assert bound is not None
+    assert bound.dump(bound.handler.run(bound.parse(b'{"name":"x"}'), None)) == '"Olá, x"'.encode()  # type: ignore[arg-type]
+
+
+def test_a_module_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _module(tmp_path, GREETER, "greeter_by_name.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load_registry(HandlerConfig(modules=("greeter_by_name",))).get("greet") is not None
+
+
+def test_a_name_taken_twice_is_refused_and_both_are_named(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    modules = (_module(tmp_path, GREETER), _module(other, GREETER))
+    with pytest.raises(ContractError) as refused:
+        load_registry(HandlerConfig(modules=modules))
+    assert all(module in refused.value.message for module in modules)
+
+
+def test_a_built_in_cannot_be_replaced(tmp_path: Path) -> None:
+    module = _module(tmp_path, GREETER.replace('"greet"', '"echo"'))
+    with pytest.raises(ContractError, match="the built-in echo"):
+        load_registry(HandlerConfig(modules=(module,)))
+
+
+def test_paths_are_made_absolute_since_runners_work_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = HandlerConfig(checksum_roots=("data",), modules=("greeter.py", "a.module"))
+    assert config.checksum_roots == (str(tmp_path / "data"),)
+    assert config.modules == (str(tmp_path / "greeter.py"), "a.module")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 UNKNOWN_COMMITS = Counter("mutirao_unknown_commits_total", "Commits whose outcome was not learned")
 FENCED = Counter("mutirao_fenced_transactions_total", "Coordinator transactions refused by the fence")
@@ -15,12 +17,16 @@ RUN_SECONDS = Histogram(
     "How long handlers ran",
     buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900),
 )
-SELF_FENCES = Counter("mutirao_self_fences_total", "Times this node's guard ended its runners at the deadline")
+SELF_FENCES = Counter(
+    "mutirao_self_fences_total", "Times this node's guard ended its runners at the deadline"
+)
 NODES_LOST = Counter("mutirao_nodes_declared_lost_total", "Nodes this coordinator declared lost")
 LOCKS_REFUSED = Counter("mutirao_execution_locks_refused_total", "Claims handed back for a foreign lock")
 TERM = Gauge("mutirao_term", "The term as last read by this node")
 IN_OFFICE = Gauge("mutirao_coordinator", "1 while this node is the coordinator in office")
-LEADERSHIP_CHANGES = Counter("mutirao_leadership_changes_total", "Times this node took or left office", ["to"])
+LEADERSHIP_CHANGES = Counter(
+    "mutirao_leadership_changes_total", "Times this node took or left office", ["to"]
+)
 REDIS_ACCEPTED = Gauge("mutirao_redis_beat_accepted", "1 when the last Redis beat was accepted")
 POSTGRES_ACCEPTED = Gauge("mutirao_postgres_beat_accepted", "1 when the last PostgreSQL beat was accepted")
 RUNNERS_BUSY = Gauge("mutirao_attempts_running", "Attempts handed to this node's runners and not ended")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mutirao.coordination.connection import connect, wrapped
 from mutirao.coordination.wakeup import Wakeups
 from mutirao.services.contracts import ContractBook
+from mutirao.services.grouping import GroupCommit
 from mutirao.services.health import Health, Probe
 from mutirao.services.jobs import JobService
 from mutirao.services.submission import Submission
@@ -51,7 +52,7 @@ def open_services(settings: Settings) -> Services:
     url = settings.redis.get_secret_value()
     waker = Waker(Wakeups(connect(url)))
     return Services(
-        submission=Submission(jobs, ContractBook(insights.contracts), waker.work),
+        submission=Submission(GroupCommit(jobs.submit), ContractBook(insights.contracts), waker.work),
         jobs=JobService(jobs, insights, waker),
         insights=insights,
         gauges=Insights(probe),

@@ -16,8 +16,8 @@ from mutirao.domain.job import Backoff, NewJob, Submitted
 from mutirao.errors import InvalidInput
 from mutirao.metrics import SUBMISSIONS
 from mutirao.services.contracts import ContractBook, Door
+from mutirao.services.grouping import GroupCommit
 from mutirao.services.requests import JobRequest
-from mutirao.store.jobs import Jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Asked:
 class Submission:
     """The one way in for new jobs."""
 
-    def __init__(self, jobs: Jobs, contracts: ContractBook, wake: Callable[[], None]) -> None:
+    def __init__(self, jobs: GroupCommit, contracts: ContractBook, wake: Callable[[], None]) -> None:
         self._jobs = jobs
         self._contracts = contracts
         self._wake = wake

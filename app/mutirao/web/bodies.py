@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 from flask import Response, request
-from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
+from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
+from werkzeug.exceptions import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
 
 from mutirao.loop import boottime
 
@@ -20,17 +21,26 @@ def read_body(limit: int) -> bytes:
     """The whole body, at most `limit` bytes, with a length or chunked; else 413; 415 unless it is JSON."""
     if request.mimetype != "application/json" or request.headers.get("Content-Encoding"):
         raise UnsupportedMediaType("send the body as `Content-Type: application/json`, not encoded")
-    request.max_content_length = limit
+    stream, length = request.environ["wsgi.input"], request.content_length
     try:
-        return request.get_data(cache=False)
-    except RequestEntityTooLarge:
-        _drain()
-        raise RequestEntityTooLarge(f"the body may have at most {limit} bytes") from None
+        # Werkzeug's own reader takes a chunked body that is too long, or one cut short, for a whole one.
+        body = b"" if length is not None and length > limit else _read(stream, length, limit)
+        if (length or len(body)) > limit:
+            _drain(stream)
+            raise RequestEntityTooLarge(f"the body may have at most {limit} bytes")
+    except (OSError, ParseException):
+        raise BadRequest("the body is not complete") from None
+    if length is not None and len(body) < length:
+        raise BadRequest("the body is shorter than its Content-Length")
+    return body
 
 
-def _drain() -> None:
+def _read(stream: BinaryIO, length: int | None, limit: int) -> bytes:
+    return stream.read(limit + 1 if length is None else length)
+
+
+def _drain(stream: BinaryIO) -> None:
     # Closing a socket with unread data resets the connection, and the client may never see the answer.
-    stream = request.environ["wsgi.input"]
     until, left = boottime() + _DRAIN_SECONDS, _DRAIN_BYTES
     while left > 0 and boottime() < until:
         chunk = stream.read(1 << 16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -12,6 +13,9 @@ from typing import BinaryIO
 from mutirao.embedded.account import Account, find_tool
 
 LOG_LIMIT = 16 * 1024 * 1024
+
+# A parent that died before setpriv asked for the signal will never cause one.
+_UNLESS_ORPHANED = '[ "$PPID" = "$1" ] || exit 1; shift; exec "$@"'
 
 Process = subprocess.Popen[bytes]
 
@@ -27,15 +31,15 @@ def spawn(
 ) -> Process:
     """Starts `argv` in a session of its own; when the calling *thread* ends it gets `death_signal`.
 
-    setpriv becomes the program itself, so the pid is the program's; Python code after a fork would not be
-    safe in a process with threads.
+    setpriv and the shell become the program itself, so the pid is the program's; Python code after a fork
+    would not be safe in a process with threads.
     """
     prefix = [find_tool("setpriv"), "--pdeathsig", death_signal.name.removeprefix("SIG")]
     if owner is not None:
         prefix += owner.prefix()
     with _open_log(log) as output:
         return subprocess.Popen(
-            [*prefix, "--", *argv],
+            [*prefix, "--", "/bin/sh", "-c", _UNLESS_ORPHANED, "sh", str(os.getpid()), *argv],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -107,7 +107,7 @@ def record(payload: Record, context: Context) -> None:
 class Leave(Payload):
     """What the handler leaves running when it returns."""
 
-    what: Literal["child", "thread", "daemon_thread", "forked_return"]
+    what: Literal["child", "thread", "daemon_thread", "forked_return", "chain", "chain_in_group"]
 
 
 @handler("leave")
@@ -117,6 +117,8 @@ def leave(payload: Leave) -> list[int]:
         return [os.getpid(), subprocess.Popen([shutil.which("sleep") or "", "600"]).pid]
     if payload.what == "forked_return":
         return [os.getpid(), os.fork()]
+    if payload.what.startswith("chain"):
+        return [os.getpid(), _chain(own_group=payload.what == "chain")]
     thread = threading.Thread(target=time.sleep, args=(600,), daemon=payload.what == "daemon_thread")
     thread.start()
     return [os.getpid(), thread.native_id or 0]
@@ -180,6 +182,21 @@ class Blob(Payload):
 def measure(payload: Blob) -> dict[str, int]:
     """How long the text was, and how many descriptors this process has open."""
     return {"length": len(payload.text), "descriptors": len(list(Path("/proc/self/fd").iterdir()))}
+
+
+def _chain(*, own_group: bool) -> int:
+    """Starts a process that goes on in one child after another; its group."""
+    pid = os.fork()
+    if pid:
+        return pid if own_group else os.getpgrp()
+    if own_group:
+        os.setsid()
+    until = time.monotonic() + 600
+    while time.monotonic() < until:
+        if os.fork():
+            os._exit(0)
+        time.sleep(0.002)
+    os._exit(0)
 
 
 def _evaluate(text: str) -> Any:

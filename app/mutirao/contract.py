@@ -230,11 +230,16 @@ class Bound(Generic[P, R]):
 
     def contract(self) -> Contract:
         """The contract to publish: schemas as JSON Schema, defaults as plain values."""
-        parts = {
-            "payload_schema": self._payload.json_schema(mode="validation"),
-            "result_schema": self._result.json_schema(mode="serialization"),
-            "defaults": asdict(self.handler.defaults),
-        }
+        try:
+            parts = {
+                "payload_schema": self._payload.json_schema(mode="validation"),
+                "result_schema": self._result.json_schema(mode="serialization"),
+                "defaults": asdict(self.handler.defaults),
+            }
+        except PydanticUserError as error:
+            raise ContractError(
+                f"handler {self.handler.name!r} has a type without a JSON Schema: {error}"
+            ) from error
         return Contract(
             handler=self.handler.name,
             fingerprint=fingerprint(parts),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import threading
@@ -30,6 +31,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runners]:
 
 def _descriptors() -> int:
     return psutil.Process().num_fds()
+
+
+def _group_of(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return 0
 
 
 # -- ends
@@ -180,6 +188,14 @@ def test_a_thread_left_behind_ends_with_its_runner_before_the_result_is_reported
 def test_a_daemon_thread_does_not_cost_the_runner(shared: Runners) -> None:
     finished = end_of(shared, task("leave", {"what": "daemon_thread"}))
     assert alive(json.loads(finished.result or b"")[0])
+
+
+@pytest.mark.parametrize("what", ["chain", "chain_in_group"])
+def test_a_process_that_flees_from_child_to_child_is_caught(shared: Runners, what: str) -> None:
+    finished = end_of(shared, task("leave", {"what": what}))
+    _, group = json.loads(finished.result or b"")
+    fleeing = [pid for pid in psutil.pids() if _group_of(pid) == group]
+    assert [pid for pid in fleeing if pid != group] == []
 
 
 def test_a_forked_child_that_returns_is_no_second_runner(shared: Runners) -> None:

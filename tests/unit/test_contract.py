@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -141,6 +142,16 @@ def test_plain_dataclasses_serve_as_types() -> None:
     bound = Bound(Mover())
     assert bound.dump(bound.handler.run(bound.parse(b'{"x": 1}'), CONTEXT)) == b'{"x":2}'
     assert bound.contract().description == "Moves a point."
+
+
+@pytest.mark.parametrize("kind", [Callable[[], int], type("Opaque", (), {})])
+def test_types_without_a_schema_are_refused(kind: Any) -> None:
+    def function(payload: Any) -> int:
+        return 1
+
+    function.__annotations__["payload"] = kind
+    with pytest.raises(ContractError, match="without a"):
+        contract_of(handler("x")(function))
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "ü", "a" * 101, "1a", "a b"])

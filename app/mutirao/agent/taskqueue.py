@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import array
-import fcntl
 import socket
-import termios
 from contextlib import suppress
 
 from mutirao.agent.frames import Inbox, Task, send_task
@@ -36,12 +33,6 @@ class TaskQueue:
                 self._inbox.drop()
                 taken.append(sequence)
         return taken
-
-    def is_empty(self) -> bool:
-        """Whether all that was offered has been taken."""
-        waiting = array.array("i", [0])
-        fcntl.ioctl(self.receiving, termios.FIONREAD, waiting)
-        return waiting[0] == 0
 
     def close(self) -> None:
         """Closes both ends here; runners that wait see the end."""

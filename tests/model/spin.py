@@ -1,4 +1,4 @@
-"""Searches a Promela model: spin writes the checker, gcc compiles it, and it runs until the end or a violation."""
+"""Searches a Promela model with what spin makes of it, until the end or a violation."""
 
 from __future__ import annotations
 

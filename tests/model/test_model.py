@@ -1,4 +1,4 @@
-"""The protocol of beats, searched: no node is declared lost while it executes (I2), and no rule [M] can be spared."""
+"""The protocol of beats, searched: nobody is lost while it executes (I2), and no rule [M] can be spared."""
 
 from __future__ import annotations
 

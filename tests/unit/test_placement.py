@@ -1,0 +1,121 @@
+"""Who takes which job: nobody more than it wants, nothing left lying that somebody could take (I7)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutirao.domain.placement import Candidate, Room, plan, prefetch
+
+HANDLERS = ["echo", "sleep", "checksum"]
+
+
+@st.composite
+def rooms(draw: st.DrawFn) -> list[Room]:
+    return [
+        Room(
+            node=UUID(int=1000 + number),
+            incarnation=draw(st.integers(1, 9)),
+            slots=draw(st.integers(0, 4)),
+            capacity=draw(st.integers(0, 12)),
+            load=draw(st.integers(0, 14)),
+            handlers=draw(st.frozensets(st.sampled_from(HANDLERS))),
+        )
+        for number in range(draw(st.integers(0, 6)))
+    ]
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> list[Candidate]:
+    handlers = draw(st.lists(st.sampled_from([*HANDLERS, "unknown"]), max_size=60))
+    return [Candidate(UUID(int=number), handler) for number, handler in enumerate(handlers)]
+
+
+@given(candidates(), rooms())
+def test_each_job_at_most_once_to_a_node_that_serves_it_and_has_room(
+    waiting: list[Candidate], members: list[Room]
+) -> None:
+    planned = plan(waiting, members)
+    given_to = Counter(assignment.node for assignment in planned)
+    assert len({assignment.job for assignment in planned}) == len(planned)
+    handler_of = {candidate.id: candidate.handler for candidate in waiting}
+    room_of = {room.node: room for room in members}
+    for assignment in planned:
+        room = room_of[assignment.node]
+        assert handler_of[assignment.job] in room.handlers
+        assert assignment.incarnation == room.incarnation
+    for room in members:
+        assert given_to[room.node] <= room.free
+
+
+@given(candidates(), rooms())
+def test_who_is_left_could_be_taken_by_nobody(waiting: list[Candidate], members: list[Room]) -> None:
+    planned = plan(waiting, members)
+    given_to = Counter(assignment.node for assignment in planned)
+    left = {candidate.id for candidate in waiting} - {assignment.job for assignment in planned}
+    for candidate in waiting:
+        if candidate.id in left:
+            able = [room for room in members if candidate.handler in room.handlers]
+            assert all(given_to[room.node] == room.free for room in able)
+
+
+@given(candidates(), rooms())
+def test_among_equals_the_first_are_taken_and_the_order_is_kept(
+    waiting: list[Candidate], members: list[Room]
+) -> None:
+    taken = [assignment.job for assignment in plan(waiting, members)]
+    assert taken == sorted(taken, key=lambda job: job.int)
+    for handler in HANDLERS:
+        mine = [candidate.id in taken for candidate in waiting if candidate.handler == handler]
+        assert mine == sorted(mine, reverse=True)
+
+
+@given(candidates(), rooms())
+def test_each_goes_to_the_least_loaded_per_slot_of_those_who_can_take_it(
+    waiting: list[Candidate], members: list[Room]
+) -> None:
+    loads = {room.node: room.load for room in members}
+    room_of = {room.node: room for room in members}
+    handler_of = {candidate.id: candidate.handler for candidate in waiting}
+
+    def pressure(node: UUID) -> float:
+        return loads[node] / max(1, room_of[node].slots)
+
+    for assignment in plan(waiting, members):
+        handler = handler_of[assignment.job]
+        able = [r.node for r in members if handler in r.handlers and loads[r.node] < r.capacity]
+        assert pressure(assignment.node) == min(pressure(node) for node in able)
+        loads[assignment.node] += 1
+
+
+@given(candidates(), rooms())
+def test_the_same_question_has_the_same_answer(waiting: list[Candidate], members: list[Room]) -> None:
+    assert plan(waiting, members) == plan(iter(waiting), tuple(members))
+
+
+slots = st.integers(0, 64)
+means = st.floats(min_value=0.0, max_value=1e6)
+
+
+@given(slots, means)
+def test_a_node_holds_a_job_for_each_slot_and_never_hoards(number: int, mean: float) -> None:
+    assert number <= prefetch(number, mean) <= number * 400
+
+
+@given(slots, st.floats(0.001, 1e6), st.floats(0.001, 1e6))
+def test_the_shorter_the_jobs_the_more_it_holds(number: int, one: float, other: float) -> None:
+    shorter, longer = sorted((one, other))
+    assert prefetch(number, shorter) >= prefetch(number, longer)
+
+
+@given(slots, st.floats(1.0, 1e6))
+def test_long_jobs_are_held_one_for_each_slot(number: int, mean: float) -> None:
+    assert prefetch(number, mean) == number
+
+
+@given(slots, st.floats(0.0025, 1.0))
+def test_what_is_held_beyond_one_for_each_slot_ends_within_the_horizon(number: int, mean: float) -> None:
+    assert prefetch(number, mean) * mean <= number * 1.0 + 1e-9

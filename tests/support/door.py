@@ -58,6 +58,10 @@ class HandDrivenNode:
         """Counts the live jobs, as a coordinator does."""
         self._assignment.count_states()
 
+    def roll_up(self, counts: dict[tuple[str, Outcome], tuple[int, float]]) -> None:
+        """Adds (count, seconds) to this minute's outcomes, as an agent does."""
+        self._execution.roll_up(counts)
+
     def start(self, job: str) -> int:
         """Assigns and claims the queued job; its attempt."""
         self._assignment.assign([Assignment(UUID(job), self.id, self.incarnation)])

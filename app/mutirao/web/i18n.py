@@ -11,7 +11,6 @@ LANGUAGES = {"en": "English", "pt-BR": "Português"}
 
 PORTUGUESE: Mapping[str, str] = {
     "A distributed task scheduler": "Um agendador de tarefas distribuído",
-    "Attempt": "Tentativa",
     "Attempts": "Tentativas",
     "Cluster": "Cluster",
     "Created (UTC)": "Criado em (UTC)",
@@ -44,7 +43,6 @@ PORTUGUESE: Mapping[str, str] = {
     "What is shown here comes from PostgreSQL, which cannot be reached. Running jobs go on; "
     "new ones are refused until it is back.": "O que se vê aqui vem do PostgreSQL, que está inacessível. "
     "As tarefas em execução continuam; novas são recusadas até ele voltar.",
-    "This node": "Este nó",
     "Updated": "Atualizado",
     "Version": "Versão",
     "ago": "atrás",
@@ -66,7 +64,6 @@ PORTUGUESE: Mapping[str, str] = {
     "stopped": "parado",
     "succeeded": "concluída",
     "this node": "este nó",
-    "unknown": "desconhecido",
     "waiting": "aguardando",
     "wait for a decision": "aguardam uma decisão",
     "worker": "trabalhador",

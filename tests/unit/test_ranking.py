@@ -25,12 +25,13 @@ def test_at_the_same_moment_the_more_urgent_runs_first(ready: int, one: int, oth
     assert (rank(ready, one, aging) < rank(ready, other, aging)) == (one > other)
 
 
-@given(times, times, priorities, priorities, agings)
+@given(times, st.one_of(st.integers(-2, 2), times), priorities, priorities, agings)
 def test_one_is_overtaken_exactly_by_those_queued_within_the_bound(
-    ready: int, later: int, mine: int, theirs: int, aging: int
+    ready: int, beyond: int, mine: int, theirs: int, aging: int
 ) -> None:
-    overtaken = rank(later, theirs, aging) < rank(ready, mine, aging)
-    assert overtaken == (later - ready < (theirs - mine) * aging)
+    bound = (theirs - mine) * aging
+    later = ready + bound + beyond
+    assert (rank(later, theirs, aging) < rank(ready, mine, aging)) == (later - ready < bound)
 
 
 @given(times, times, priorities, priorities)

@@ -140,6 +140,9 @@ class Postgres:
             orphans.end_server(status[0], self._home, (signal.SIGINT, 10.0), (signal.SIGQUIT, 5.0))
         if not orphans.wait_gone(self._home, timeout=10.0):
             raise AlreadyRunning(f"processes of an earlier PostgreSQL still use {self._home}")
+        # A killed server that nobody has reaped yet counts as a living one for PostgreSQL.
+        for stale in (self._home / "postmaster.pid", self._sockets / ".s.PGSQL.5432.lock"):
+            stale.unlink(missing_ok=True)
 
     def _bootstrap(self) -> None:
         self._run(

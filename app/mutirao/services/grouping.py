@@ -56,6 +56,12 @@ class GroupCommit:
             self._lead()
         return entry.result()
 
+    @property
+    def waiting(self) -> int:
+        """How many callers wait for their turn."""
+        with self._lock:
+            return len(self._waiting)
+
     def _lead(self) -> None:
         with self._lock:
             group = self._take()

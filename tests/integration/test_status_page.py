@@ -69,7 +69,7 @@ def test_the_figures_are_the_clusters(door: Door) -> None:
     assert found["leader"] == "node-1"
     assert found["term"] == "1"
     assert found["queue-length"] == "3"
-    assert found["success-rate"] == "75.0 %"
+    assert found["success-rate"] == "75.0%"
     assert found["mean-duration"] == "0.500 s"
     assert found["dead-letters"] == "1"
     assert good in text

@@ -58,6 +58,7 @@ PORTUGUESE: Mapping[str, str] = {
     "nobody": "ninguém",
     "none": "nenhuma",
     "not registered": "não registrado",
+    "of an attempt in the last hour": "de uma tentativa na última hora",
     "queued": "na fila",
     "running": "em execução",
     "scheduled": "agendada",

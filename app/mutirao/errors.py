@@ -15,7 +15,7 @@ class MutiraoError(Exception):
 
 
 class InvalidInput(MutiraoError):
-    """The caller's input is wrong; `field` is the path of the offending field (`jobs.3.payload.path`)."""
+    """The caller's input is wrong; `field` is the path to what is (`jobs.3.payload.path`)."""
 
     code = "invalid_input"
 

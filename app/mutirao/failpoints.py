@@ -6,25 +6,27 @@ import os
 import signal
 from pathlib import Path
 
-_directory: Path | None = None
+_armed: dict[str, Path] = {}
+_DIRECTORY = "directory"
 
 
 def configure(directory: Path | None) -> None:
     """Arms the failpoints that have a file in `directory`: its text says `freeze` or `kill`."""
-    global _directory
-    _directory = directory
+    _armed.clear()
+    if directory is not None:
+        _armed[_DIRECTORY] = directory
 
 
 def armed(name: str) -> bool:
     """True when the next `failpoint(name)` will act."""
-    return _directory is not None and (_directory / name).exists()
+    return bool(_armed) and (_armed[_DIRECTORY] / name).exists()
 
 
 def failpoint(name: str) -> None:
     """Stops or kills this process if `name` is armed, once: the file is renamed to `<name>.hit` first."""
-    if _directory is None:
+    if not _armed:
         return
-    path = _directory / name
+    path = _armed[_DIRECTORY] / name
     try:
         action = path.read_text().strip()
         path.rename(path.with_name(f"{name}.hit"))

@@ -18,7 +18,7 @@ from mutirao.agent.incarnation import Endings, Incarnation
 from mutirao.agent.publication import published
 from mutirao.agent.runners import Runners
 from mutirao.domain.liveness import LeaseSettings
-from mutirao.errors import AlreadyRunning, Superseded, Unavailable
+from mutirao.errors import AlreadyRunning, OutcomeUnknown, Superseded, Unavailable
 from mutirao.logs import get_logger
 from mutirao.loop import boottime
 from mutirao.registry import HandlerConfig, load_registry
@@ -181,6 +181,9 @@ class Agent:
             since = boottime()
             try:
                 incarnation, counter, moved = self._nodes.register(identity, self._contracts, former)
+            except OutcomeUnknown:
+                former = self._after_unknown(former)
+                continue
             except Unavailable as error:
                 log.warning("registration_waits", error=error.message)
                 time.sleep(1.0)
@@ -189,6 +192,20 @@ class Agent:
             log.info("registered", incarnation=incarnation, jobs_moved_on=moved)
             return Member(identity.node, incarnation, counter, since)
         return None
+
+    def _after_unknown(self, former: int | None) -> int | None:
+        """Which incarnation to follow after a registration whose answer was lost."""
+        while not self._stop_requested():
+            try:
+                found = self._nodes.counter(self._identity.id)
+                if found is not None and found[0] == (former or 0) + 1:
+                    # Ours, if nobody beats under it.
+                    self._rule_out_a_twin(found)
+                    return found[0]
+                return former
+            except Unavailable:
+                time.sleep(1.0)
+        return former
 
     def _end(self, ending: Ending, why: str) -> None:
         log.warning("incarnation_ends", why=why)

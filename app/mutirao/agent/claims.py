@@ -44,7 +44,11 @@ class Claims:
         kill: Callable[[Attempt, Outcome], None],
         on_room: Callable[[], None],
         hears: Callable[[], bool],
+        may_start: Callable[[], bool],
+        holding: Callable[[], set[Attempt]],
     ) -> None:
+        self._may_start = may_start
+        self._holding = holding
         self._store = store
         self._locking = locking
         self._workload = workload
@@ -59,6 +63,8 @@ class Claims:
         self._again = False
         self._open_token: UUID | None = None
         self._claiming = True
+        self._was_empty = False
+        self._missing: set[Attempt] = set()
         self._look = threading.Event()
         self._next: dict[str, float] = {}
         self._counts: dict[tuple[str, Outcome], tuple[int, float]] = {}
@@ -75,6 +81,7 @@ class Claims:
         """
         self._loop.stop(15.0)
         try:
+            self._return_unstarted()
             self._acknowledge()
             self._roll_up()
         except MutiraoError as error:
@@ -140,13 +147,16 @@ class Claims:
     def _claim(self) -> bool:
         """True when there may be more to claim and room for it."""
         room = self._workload.window() - len(self._held)
-        if room <= 0:
+        if room <= 0 or not self._may_start():
             return False
+        if self._open_token is None and self._was_empty and not self._store.assigned():
+            return False  # a look costs less than a claim of nothing, which must reach the disk
         claims = self._claimed(min(room, BATCH))
         if claims is None:
             return True
         self._held.update((claim.key, claim) for claim in claims)
         self._open_token = None
+        self._was_empty = not claims
         if not claims:
             return False
         metrics.JOBS_CLAIMED.inc(len(claims))
@@ -198,8 +208,10 @@ class Claims:
     def _settle(self, acks: Sequence[Ack], answer: Acknowledged) -> None:
         for ack in acks:
             claim = self._held.pop(ack.key, None)
+            if ack.key in answer.refused:
+                continue
             metrics.JOBS_ENDED.labels(ack.outcome).inc()
-            if claim is not None and ack.key not in answer.refused:
+            if claim is not None:
                 count, seconds = self._counts.get((claim.handler, ack.outcome), (0, 0.0))
                 self._counts[claim.handler, ack.outcome] = (count + 1, seconds + ack.seconds)
         if answer.refused:
@@ -251,6 +263,17 @@ class Claims:
         for key in self._held.keys() - running.keys():
             # Somebody moved the job on: whatever still runs has no authority.
             self._kill(key, Outcome.INTERRUPTED)
+        self._end_lost()
+
+    def _end_lost(self) -> None:
+        """An attempt that nobody here has any more, on two looks in a row, must not stay `running` for ever."""
+        missing = set(self._held) - self._holding() - set(self._unstarted)
+        missing -= {ack.key for ack in list(self._ended)}
+        for key in missing & self._missing:
+            log.error("attempt_lost_here", job=str(key[0]), attempt=key[1])
+            told = {"type": "RunnerDied", "message": "the attempt's end was lost on its node"}
+            self._ended.append(Ack(*key, Outcome.RUNNER_DIED, None, json.dumps(told), 0.0, 0.0))
+        self._missing = missing
 
     def _roll_up(self) -> None:
         counts, self._counts = self._counts, {}

@@ -178,7 +178,7 @@ class Elector:
             return 10.0
         started = boottime()
         try:
-            self._terms.beat(office)
+            self._terms.beat(office, started - self._beaten)
         except Fenced as error:
             metrics.FENCED.inc()
             self.leave(office, error.message)

@@ -109,6 +109,8 @@ class Incarnation:
             kill=self._worker.kill,
             on_room=self._room,
             hears=lambda: self._subscription.connected,
+            may_start=lambda: not self._runners.fenced and self._beating.stands(),
+            holding=self._worker.holding,
         )
 
     def _channels(self) -> dict[str, Callable[[str], None]]:
@@ -143,6 +145,7 @@ class Incarnation:
         self._nodes.drain(self._member.node, self._member.incarnation)
         self._claims.drain()
         if not self._wait_empty(until):
+            self._worker.return_unstarted()
             self._worker.kill_all(Outcome.INTERRUPTED)
             self._wait_empty(time.monotonic() + 5.0)
 

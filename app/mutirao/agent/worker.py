@@ -49,6 +49,7 @@ class Worker:
         self._runners.wake()
         self._loop.stop(15.0)
         if self._claims is not None:
+            self._claims.never_started(self._take_unstarted())
             self._report(self._claims, self._runners.last_words())
 
     def hand_over(self, claims: Sequence[Claim]) -> None:
@@ -59,6 +60,11 @@ class Worker:
     def kill(self, key: Attempt, outcome: Outcome) -> None:
         """Ends an attempt wherever it is; its end is acknowledged with this outcome."""
         self._runners.kill(*key, outcome)
+
+    def return_unstarted(self) -> None:
+        """Hands back what no runner has begun."""
+        if self._claims is not None:
+            self._claims.never_started(self._take_unstarted())
 
     def kill_all(self, outcome: Outcome) -> None:
         """Ends every attempt."""
@@ -75,12 +81,19 @@ class Worker:
             self._report(claims, finished)
         elif self._workload.stalled() and not self._runners.idle:
             # Every runner has a long one: what waits behind them may start sooner elsewhere.
-            unstarted = [(task.job_id, task.attempt) for task in self._runners.withdraw()]
-            unstarted += [claim.key for claim in self._waiting]
-            self._waiting.clear()
-            claims.never_started(unstarted)
+            claims.never_started(self._take_unstarted())
         metrics.RUNNERS_BUSY.set(self._runners.outstanding)
         return 0.0
+
+    def _take_unstarted(self) -> list[Attempt]:
+        unstarted = [(task.job_id, task.attempt) for task in self._runners.withdraw()]
+        unstarted += [claim.key for claim in self._waiting]
+        self._waiting.clear()
+        return unstarted
+
+    def holding(self) -> set[Attempt]:
+        """What waits or runs here, and what ended without having been handed on yet."""
+        return {*self._runners.running(), *(claim.key for claim in list(self._waiting))}
 
     def _ended(self) -> bool:
         if not self._runners.alive:
@@ -94,6 +107,8 @@ class Worker:
     def _submit(self) -> None:
         if not self._waiting:
             return
+        if self._runners.idle:
+            self._workload.idle()
         taken = self._runners.submit([_task(claim) for claim in list(self._waiting)])
         for _ in range(taken):
             self._waiting.popleft()
@@ -128,4 +143,4 @@ def _task(claim: Claim) -> Task:
 
 
 def _text(raw: bytes | None) -> str | None:
-    return None if raw is None else raw.decode()
+    return None if raw is None else raw.decode(errors="replace")

@@ -11,6 +11,8 @@ CLAIMS_PER_SLOT = 200
 # Nothing ended for this long while every runner is busy: hold no more than what runs.
 STALLED_AFTER = 1.0
 _NEW = 0.2
+# Taken for an attempt's time until one has ended: a few jobs each, so that the first ones are spread.
+FIRST_GUESS = 0.25
 
 
 class Workload:
@@ -18,18 +20,24 @@ class Workload:
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
-        self._mean = 0.0
+        self._mean = FIRST_GUESS
+        self._measured = False
         self._ended_at = boottime()
 
     def ended(self, seconds: float, count: int) -> None:
         """Takes in `count` attempts that took `seconds` in all."""
         mean = max(seconds / count, 1e-5)
-        weight = 1.0 if self._mean == 0 else 1.0 - (1.0 - _NEW) ** count
+        weight = 1.0 - (1.0 - _NEW) ** count if self._measured else 1.0
+        self._measured = True
         self._mean += weight * (mean - self._mean)
         self._ended_at = boottime()
 
+    def idle(self) -> None:
+        """There is a free runner now: nothing is stalled."""
+        self._ended_at = boottime()
+
     def stalled(self) -> bool:
-        """True when nothing has ended for a while."""
+        """True when every runner has been busy, and nothing has ended, for a while."""
         return boottime() - self._ended_at > STALLED_AFTER
 
     def capacity(self, running: int) -> int:

@@ -111,11 +111,11 @@ class AssignmentStore:
             tx.send(_TERM.scan_freely)
             tx.send(_TERM.count_states)
 
-        self._database.run(work, synchronous=False, office=self._office)
+        self._database.run(work, synchronous=False)
 
     def ensure_partitions(self) -> int:
         """Makes the partitions of the coming days; returns how many were missing."""
-        row = self._database.run(lambda tx: tx.one(_TERM.ensure_partitions), office=self._office)
+        row = self._database.run(lambda tx: tx.one(_TERM.ensure_partitions))
         return int(row.made)
 
 

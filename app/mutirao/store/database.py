@@ -29,6 +29,10 @@ _SESSION = {
     "lock_timeout": "3s",
     "idle_in_transaction_session_timeout": "5s",
     "jit": "off",
+    # Not left to whoever configures the server: what is true here depends on these.
+    "client_min_messages": "warning",
+    "default_transaction_isolation": r"read\ committed",
+    "synchronous_commit": "on",
 }
 # Queues fill and empty faster than statistics follow: indexes are always right, and planning once is enough.
 _STEADY_PLANS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off"}
@@ -152,6 +156,8 @@ class Database:
                 state.answered = True
             except psycopg.Error as error:
                 raise _translate(error, connection, state) from error
+            except UnicodeError as error:
+                raise InvalidInput("", f"a text cannot be sent to PostgreSQL: {error}") from error
             finally:
                 _leave(connection)
             if _warnings(connection):
@@ -234,7 +240,7 @@ def _translate(error: psycopg.Error, connection: psycopg.Connection[Any], state:
     ours = _OURS.get(code)
     if ours is not None:
         return ours(str(error))
-    if isinstance(error, psycopg.DataError):
+    if isinstance(error, psycopg.DataError) or code.startswith("54"):
         return InvalidInput("", f"PostgreSQL refused a value: {error}")
     if isinstance(error, pg.ReadOnlySqlTransaction):
         connection.close()  # a former primary: the pool must look for the new one

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from mutirao.domain.job import NewJob, State, Submitted
-from mutirao.errors import Conflict, OutcomeUnknown
+from mutirao.errors import Conflict, OutcomeUnknown, StoreUnavailable
 from mutirao.store import sql
 from mutirao.store.database import Database, Transaction
 
@@ -37,8 +37,11 @@ class Jobs:
         """
         try:
             return self._submit(jobs, again=False)
-        except OutcomeUnknown:
-            return self._submit(jobs, again=True)
+        except OutcomeUnknown as unknown:
+            try:
+                return self._submit(jobs, again=True)
+            except StoreUnavailable:
+                raise unknown from None
 
     def _submit(self, jobs: Sequence[NewJob], *, again: bool) -> list[Submitted]:
         return self._database.run(lambda tx: _Submission(tx, jobs).store(again=again))
@@ -96,21 +99,26 @@ class _Submission:
 
     def store(self, *, again: bool) -> list[Submitted]:
         owner = self._owners()
-        mine = [job for job in self._jobs if owner.get(job.idempotency_key or "", job.id) == job.id]
+        mine = [job for job in self._jobs if self._winner(owner, job) == job.id]
         states = self._states([job.id for job in mine]) if again else {}
         new = [job for job in mine if job.id not in states]
         stored = self._insert(new) if new else {}
-        earlier = set(owner.values()) - stored.keys()
-        states |= self._states(sorted(earlier - states.keys())) | stored
+        # Made under their key before, or by a first try that committed while this one waited for it.
+        earlier = {self._winner(owner, job) for job in self._jobs} - stored.keys() - states.keys()
+        states |= self._states(sorted(earlier)) | stored
         if not stored:
             # Whatever made these jobs may not have reached the standbys yet.
             self._tx.send(_SQL.flush)
         answers = []
         for job in self._jobs:
-            winner = owner.get(job.idempotency_key or "", job.id)
+            winner = self._winner(owner, job)
             made = winner == job.id and job.id in states
             answers.append(Submitted(winner, states.get(winner, State.SUCCEEDED), made))
         return answers
+
+    @staticmethod
+    def _winner(owner: Mapping[str, UUID], job: NewJob) -> UUID:
+        return job.id if job.idempotency_key is None else owner[job.idempotency_key]
 
     def _owners(self) -> dict[str, UUID]:
         """The job that each key of the batch stands for."""
@@ -126,6 +134,8 @@ class _Submission:
         known = {row.key: row for row in self._tx.rows(_SQL.known_keys, {"keys": keys})}
         for job in self._jobs:
             key = job.idempotency_key
+            if key is not None and key not in known:
+                raise StoreUnavailable("an idempotency key was let go of just now; the same request will do")
             if key is not None and known[key].hash != job.request_hash:
                 raise Conflict(
                     f"the idempotency key {key!r} was used before with another request",

@@ -51,7 +51,7 @@ class TermStore:
         }
 
         def work(tx: Transaction) -> int | None:
-            tx.send(_SQL.limit_wait)
+            tx.send(_SQL.limit_wait, params)
             row = tx.row(_SQL.take, params)
             return None if row is None else row.term
 
@@ -81,11 +81,15 @@ class TermStore:
             with self._database.transaction() as tx:
                 tx.rows(_SQL.end_sessions, {"holder": holder})
 
-    def beat(self, office: TermHeld) -> None:
-        """Shows that the office is held; raises Fenced when it is not."""
+    def beat(self, office: TermHeld, elapsed: float) -> None:
+        """Shows that the office is held; raises Fenced when it is not.
+
+        `elapsed` is the boottime (seconds) from the start of the office's last committed beat to this one's.
+        """
+        params = {"term": office.term, "holder": office.holder, "elapsed": elapsed}
 
         def work(tx: Transaction) -> None:
-            if tx.execute(_SQL.beat, {"term": office.term, "holder": office.holder}) != 1:
+            if tx.execute(_SQL.beat, params) != 1:
                 raise Fenced(f"term {office.term} of {office.holder} is over")
 
         self._database.run(work, office=office)

@@ -21,15 +21,18 @@ ORDER BY rank, id LIMIT %(limit)s
 SELECT id FROM nodes WHERE id = ANY(%(nodes)s::uuid[]) ORDER BY id FOR SHARE
 
 -- name: assign
--- Gives queued jobs to nodes that still are what the plan saw.
+-- Gives queued jobs to nodes that still are what the plan saw; what others hold locked is planned again.
 WITH clock AS MATERIALIZED (SELECT cluster_now() AS now),
-given AS (
-    UPDATE jobs SET state = 'assigned', node = nodes.id, incarnation = nodes.incarnation, assigned_at = now
+chosen AS MATERIALIZED (
+    SELECT jobs.id AS job, nodes.id AS node, nodes.incarnation
     FROM unnest(%(jobs)s::uuid[], %(nodes)s::uuid[], %(incarnations)s::bigint[])
              AS plan (job, node, incarnation)
-        JOIN nodes ON nodes.id = plan.node AND nodes.incarnation = plan.incarnation AND nodes.status = 'live',
-        clock
-    WHERE jobs.id = plan.job AND jobs.state = 'queued'
+        JOIN nodes ON nodes.id = plan.node AND nodes.incarnation = plan.incarnation AND nodes.status = 'live'
+        JOIN jobs ON jobs.id = plan.job AND jobs.state = 'queued'
+    ORDER BY jobs.id FOR UPDATE OF jobs SKIP LOCKED
+), given AS (
+    UPDATE jobs SET state = 'assigned', node = chosen.node, incarnation = chosen.incarnation, assigned_at = now
+    FROM chosen, clock WHERE jobs.id = chosen.job
     RETURNING jobs.id, jobs.attempt, jobs.node, jobs.incarnation
 ), logged AS (
     INSERT INTO audit (job_id, attempt, event, from_state, to_state, actor, term, node, incarnation)

@@ -15,8 +15,10 @@ WITH taken AS (
 SELECT term FROM taken
 
 -- name: limit_wait
--- A frozen holder must not keep its successor waiting without bound.
-SET LOCAL lock_timeout = '1s'
+-- A frozen holder must not keep its successor waiting without bound, nor a frozen candidate the next one.
+SELECT set_config('lock_timeout', '1s', true) AS wait,
+    set_config('idle_in_transaction_session_timeout', '2s', true) AS idle,
+    set_config('application_name', %(new_holder)s, true) AS name
 
 -- name: end_sessions
 -- Ends the open transactions of the term's former holder, which are marked with its name.
@@ -24,8 +26,10 @@ SELECT count(pg_terminate_backend(pid)) AS ended FROM pg_stat_activity
 WHERE application_name = %(holder)s AND pid <> pg_backend_pid() AND datname = current_database()
 
 -- name: beat
--- The office's own sign of life, and the clock's floor with it.
-UPDATE term SET beat = beat + 1, clock_floor = greatest(clock_floor, clock_timestamp())
+-- The office's own sign of life. The clock's floor rises with the time the office has measured, so that the
+-- cluster's time neither runs back nor stands still when a server's clock was ahead for a while.
+UPDATE term SET beat = beat + 1,
+    clock_floor = greatest(clock_floor + make_interval(secs => %(elapsed)s), clock_timestamp())
 WHERE term = %(term)s AND holder = %(holder)s
 
 -- name: ensure_partitions

@@ -67,7 +67,7 @@ class CoordinationUnavailable(Unavailable):
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """A commit's answer was lost or its wait for standbys cancelled: neither success nor failure (DESIGN §5)."""
+    """A commit's answer was lost, or its wait for standbys cancelled: neither success nor failure."""
 
     code = "outcome_unknown"
 

@@ -266,7 +266,7 @@ class Claims:
         self._end_lost()
 
     def _end_lost(self) -> None:
-        """An attempt that nobody here has any more, on two looks in a row, must not stay `running` for ever."""
+        """An attempt that nobody here has any more, on two looks in a row, must not stay `running`."""
         missing = set(self._held) - self._holding() - set(self._unstarted)
         missing -= {ack.key for ack in list(self._ended)}
         for key in missing & self._missing:

@@ -18,7 +18,7 @@ from tests.support.processes import Watch, alive, send
 from tests.support.running import HANDLERS, end_of, ends, pids_in, runners, started, submit, task
 from tests.support.waiting import until
 
-from mutirao.agent.proof import find_marked
+from mutirao.agent.proof import end_marked, find_marked
 from mutirao.agent.runners import Runners
 from mutirao.domain.job import Outcome
 from mutirao.loop import boottime
@@ -63,7 +63,8 @@ ctypes.PyDLL(None).sleep(2)
 
 def test_a_fence_ends_all_and_after_rearming_all_works(tmp_path: Path) -> None:
     with runners(tmp_path) as made:
-        running, queued = task("sleep", {"seconds": 600}), [task("echo", {"message": 1}) for _ in range(5)]
+        running = task("sleep", {"seconds": 600})
+        queued = [task("record", {"file": str(tmp_path / "record")}) for _ in range(5)]
         submit(made, running, task("sleep", {"seconds": 600}), *queued)
         started(made, running)
         old = psutil.Process(made.guard_pid).children()
@@ -80,6 +81,7 @@ def test_a_fence_ends_all_and_after_rearming_all_works(tmp_path: Path) -> None:
         # Only the new one ends: what was queued before the fence is forgotten.
         assert end_of(made, fresh).outcome is Outcome.SUCCEEDED
         assert made.poll(0.3) == []
+        assert not (tmp_path / "record").exists()
 
 
 def test_a_deadline_that_has_passed_cannot_be_moved(tmp_path: Path) -> None:
@@ -139,6 +141,18 @@ def test_a_kill_does_not_hit_the_successor_of_the_task_it_names(tmp_path: Path) 
         assert ends(made, 1)[first.job_id].outcome is Outcome.CANCELLED
 
 
+def test_a_kill_that_comes_after_the_end_hits_nobody(tmp_path: Path) -> None:
+    with runners(tmp_path, count=1) as made:
+        end_of(made, task("echo", {"message": 1}))
+        until(lambda: made._shared.slot(0) == (0, 0), 5, "the runner says that it holds nothing")
+        runner = psutil.Process(made.guard_pid).children()[0]
+        assert made._link is not None
+        made._link.kill(0, 1)
+        assert made.poll(0.5) == []
+        assert runner.is_running()
+        assert end_of(made, task("echo", {"message": 1})).outcome is Outcome.SUCCEEDED
+
+
 class Agent:
     """A bare agent as a process of its own, and what it says."""
 
@@ -182,7 +196,7 @@ def _agent(tmp_path: Path, lease: float) -> Iterator[tuple[Agent, list[int]]]:
     finally:
         process.kill()
         process.wait()
-        until(lambda: not find_marked(node), 10, "nothing of the agent's left")
+        assert end_marked(node, grace=5.0)
 
 
 def test_when_the_agent_is_killed_everything_dies(tmp_path: Path) -> None:
@@ -204,6 +218,14 @@ def test_when_the_agent_is_frozen_everything_but_the_guard_dies_at_the_deadline(
         until(lambda: agent.said("finished"), 10, "the agent at work again")
         assert agent.said("finished") == [{"event": "finished", "outcome": "succeeded"}]
         assert len(agent.said("fenced")) == 1
+
+
+def test_when_the_guard_dies_and_the_agent_cannot_act_the_runners_die_all_the_same(tmp_path: Path) -> None:
+    with _agent(tmp_path, lease=30.0) as (agent, (guard, *_)):
+        runners_of_guard = [child.pid for child in psutil.Process(guard).children()]
+        send(agent.pid, signal.SIGSTOP)
+        send(guard, signal.SIGKILL)
+        Watch(runners_of_guard).last_death(SLACK)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])

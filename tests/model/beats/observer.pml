@@ -38,6 +38,19 @@ end:    do
         od
 }
 
+/* Where a key is missing, any agent leaves a value of its own, used once: only what is there can be seen to rest. */
+active proctype Placeholder()
+{
+end:    do
+        :: d_step { GOES_ON && redis_front == MISSING ->
+                redis_front = NEWEST;
+                if :: RULE_WAIT_FOR_MAJORITY -> redis_heir = NEWEST :: else fi;
+                squeeze_redis()
+           }
+        :: d_step { GOES_ON && redis_split && redis_heir == MISSING -> redis_heir = NEWEST; squeeze_redis() }
+        od
+}
+
 #define SILENT_IN_REDIS (RULE_UP_TO_LAST_READ -> redis_silent : redis_still >= ENOUGH)
 
 /*

@@ -244,6 +244,13 @@ def test_a_taken_port_is_said_and_nothing_else_happens(door: Door, tmp_path: Pat
     assert door.http.get("/livez").status_code == 200
 
 
+def test_the_web_server_answers_on_ipv6(tmp_path: Path, postgres_dsn: str, redis_url: str) -> None:
+    import httpx
+
+    with open_door(tmp_path, postgres_dsn, redis_url, web_host="::1") as door:
+        assert httpx.get(f"{door.url}/readyz", trust_env=False).status_code == 200
+
+
 def test_a_submission_repeated_after_a_lost_answer_is_one_job(door: Door) -> None:
     """The client names each submission, so trying again is safe (FAILURES: Input)."""
     import socket

@@ -149,7 +149,8 @@ def web_server(directory: Path, settings: dict[str, object]) -> Iterator[tuple[s
     config = directory / "mutirao.toml"
     config.write_text(toml(settings))
     config.chmod(0o600)
-    url = f"http://127.0.0.1:{settings['web_port']}"
+    host = "[::1]" if settings.get("web_host") == "::1" else "127.0.0.1"
+    url = f"http://{host}:{settings['web_port']}"
     with (directory / "web.log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "mutirao", "web", "--config", str(config)],
@@ -163,7 +164,7 @@ def web_server(directory: Path, settings: dict[str, object]) -> Iterator[tuple[s
         yield url, process.pid
     finally:
         process.terminate()
-        process.wait(20)
+        assert process.wait(20) == 0, (directory / "web.log").read_text()
 
 
 def _alive(url: str) -> bool:

@@ -28,8 +28,9 @@ class Waker:
 
     def work(self) -> None:
         """There is something to plan. Returns at once; without Redis the hint is dropped."""
-        self._work.set()
-        self._loop.wake()
+        if not self._work.is_set():
+            self._work.set()
+            self._loop.wake()
 
     def cancel(self, jobs: Iterable[UUID]) -> None:
         """These running jobs are to end. Returns at once."""

@@ -19,7 +19,7 @@ THREADS = 8
 class Server(BaseApplication):  # type: ignore[misc]
     """Serves one node's application on a socket that is already bound."""
 
-    def __init__(self, settings: Settings, listener: socket.socket) -> None:
+    def __init__(self, settings: Settings, listener: int) -> None:
         self._settings = settings
         self._listener = listener
         super().__init__()
@@ -27,7 +27,7 @@ class Server(BaseApplication):  # type: ignore[misc]
     def load_config(self) -> None:
         """Fixes every option; neither a file nor the environment of gunicorn has a say."""
         options: dict[str, Any] = {
-            "bind": f"fd://{self._listener.fileno()}",
+            "bind": f"fd://{self._listener}",
             "workers": 1,
             "worker_class": "gthread",
             "threads": THREADS,
@@ -68,5 +68,5 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT; then what is being answered is finished first."""
-    with listen(settings.web_host, settings.web_port) as listener:
-        Server(settings, listener).run()
+    # The server closes the descriptor itself, so nobody else may.
+    Server(settings, listen(settings.web_host, settings.web_port).detach()).run()

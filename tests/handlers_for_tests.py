@@ -17,7 +17,6 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 
 from mutirao.contract import Context, Discard, Payload, Retry, handler
-from mutirao.loop import boottime
 
 
 class Family(Payload):
@@ -90,7 +89,7 @@ class Record(Payload):
 @handler("record")
 def record(payload: Record, context: Context) -> None:
     """Sleeps, then appends {job, attempt, node, pid, start, end} (CLOCK_BOOTTIME) in one write."""
-    start = boottime()
+    start = _boottime()
     time.sleep(payload.seconds)
     line = {
         "job": str(context.job_id),
@@ -98,7 +97,7 @@ def record(payload: Record, context: Context) -> None:
         "node": payload.node,
         "pid": os.getpid(),
         "start": start,
-        "end": boottime(),
+        "end": _boottime(),
     }
     with Path(payload.file).open("a") as file:
         file.write(json.dumps(line) + "\n")
@@ -197,6 +196,10 @@ def _chain(*, own_group: bool) -> int:
             os._exit(0)
         time.sleep(0.002)
     os._exit(0)
+
+
+def _boottime() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _evaluate(text: str) -> Any:

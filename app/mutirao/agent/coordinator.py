@@ -21,6 +21,8 @@ log = get_logger(__name__)
 # Jobs looked at in one round; more would only make one transaction longer.
 ROUND = 2000
 POLL = 0.5
+# What a round has left over waits for the nodes to say more of what they can take.
+NEXT_ROUND = 0.01
 # How often to look when no wake-up can be expected.
 POLL_WITHOUT_REDIS = 0.1
 WATCH_EVERY = 0.2

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
+
+
+# So many jobs a slot may be given in one round, however few there are.
+FEW = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +46,22 @@ class Assignment:
     incarnation: int
 
 
-def plan(candidates: Iterable[Candidate], rooms: Sequence[Room]) -> list[Assignment]:
+def plan(candidates: Sequence[Candidate], rooms: Sequence[Room]) -> list[Assignment]:
     """Gives each candidate, in the order given, to the least loaded node that serves it and has room.
 
     Load is measured per slot, so that a node of twice the slots takes twice the jobs. No node gets more
-    than it wants; a candidate nobody can take now is passed over and never holds up the next one.
+    than it wants, nor in one round more than its share by slots (or FEW a slot): who measured first how
+    quick it is must not take everything. A candidate that nobody can take now never holds up the next one.
     """
     heaps: dict[str, list[tuple[float, int]]] = {}
     loads = [room.load for room in rooms]
+    bounds = _bounds(len(candidates), rooms)
     planned = []
     for candidate in candidates:
         heap = heaps.get(candidate.handler)
         if heap is None:
             heap = heaps[candidate.handler] = _serving(rooms, loads, candidate.handler)
-        chosen = _least_loaded(heap, rooms, loads)
+        chosen = _least_loaded(heap, rooms, loads, bounds)
         if chosen is None:
             continue
         loads[chosen] += 1
@@ -74,11 +80,20 @@ def _serving(rooms: Sequence[Room], loads: list[int], handler: str) -> list[tupl
     return heap
 
 
-def _least_loaded(heap: list[tuple[float, int]], rooms: Sequence[Room], loads: list[int]) -> int | None:
+def _bounds(candidates: int, rooms: Sequence[Room]) -> list[int]:
+    """The load up to which each node may be filled in this round."""
+    slots = sum(max(1, room.slots) for room in rooms)
+    shares = (max(FEW, -(-candidates // slots)) * max(1, room.slots) for room in rooms)
+    return [min(room.capacity, room.load + share) for room, share in zip(rooms, shares, strict=True)]
+
+
+def _least_loaded(
+    heap: list[tuple[float, int]], rooms: Sequence[Room], loads: list[int], bounds: list[int]
+) -> int | None:
     while heap:
         pressure, index = heap[0]
         now = _pressure(rooms[index], loads[index])
-        if loads[index] >= rooms[index].capacity:
+        if loads[index] >= bounds[index]:
             heapq.heappop(heap)
         elif now > pressure:  # another handler's jobs went there since
             heapq.heapreplace(heap, (now, index))

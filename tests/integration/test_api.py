@@ -745,6 +745,28 @@ def test_without_postgres_the_answer_is_503_and_all_is_well_again_afterwards(
         assert door.submit()
 
 
+def test_a_frozen_postgres_is_noticed_and_named(
+    tmp_path: Path, database_server: Any, postgres_dsn: str, redis_url: str
+) -> None:
+    import psutil
+
+    with open_door(tmp_path, postgres_dsn, redis_url) as door:
+        assert door.http.get("/readyz").status_code == 200
+        server = psutil.Process(database_server.postgres.process.pid)
+        frozen = [server, *server.children(recursive=True)]
+        for process in frozen:
+            process.suspend()
+        try:
+            ready = door.http.get("/readyz")
+            assert ready.status_code == 503
+            assert "did not answer" in ready.json()["dependencies"]["postgres"]["detail"]
+            assert door.http.get("/livez").status_code == 200
+        finally:
+            for process in frozen:
+                process.resume()
+        until(lambda: door.http.get("/readyz").status_code == 200, 30, "ready again")
+
+
 def test_a_terminated_connection_costs_no_request(
     tmp_path: Path, database_server: Any, postgres_dsn: str, redis_url: str
 ) -> None:

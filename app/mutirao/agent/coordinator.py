@@ -140,10 +140,10 @@ class Coordinator:
         if given:
             metrics.JOBS_ASSIGNED.inc(sum(given.values()))
             self._announce(given)
-        if planned and (
-            len(planned) == len(survey.candidates) == ROUND or sum(given.values()) < len(planned)
-        ):
+        if sum(given.values()) < len(planned) or len(planned) == ROUND:
             return 0.0
+        if planned and len(planned) < len(survey.candidates):
+            return NEXT_ROUND
         poll = POLL if self._hears() else POLL_WITHOUT_REDIS
         return max(0.0, min(poll, self._due_at - boottime()))
 

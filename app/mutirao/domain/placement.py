@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-
 # So many jobs a slot may be given in one round, however few there are.
 FEW = 4
 

@@ -94,6 +94,16 @@ def test_a_deadline_that_has_passed_cannot_be_moved(tmp_path: Path) -> None:
         until(lambda: made.fenced, 5, "the fence")
 
 
+def test_a_guard_that_hangs_past_the_deadline_is_ended_and_all_with_it(tmp_path: Path) -> None:
+    with runners(tmp_path) as made:
+        submit(made, task("spawn_setsid", {"pids": str(tmp_path / "pids")}))
+        pids = [made.guard_pid, *pids_in(tmp_path / "pids")]
+        send(made.guard_pid, signal.SIGSTOP)
+        made.extend(boottime() + 0.2)
+        until(lambda: made.poll(0.05) or not made.alive, 10, "the guard ended", every=0.0)
+        assert [pid for pid in pids if alive(pid)] == []
+
+
 def test_rearming_without_a_fence_ends_all_first(tmp_path: Path) -> None:
     with runners(tmp_path) as made:
         submit(made, task("spawn_setsid", {"pids": str(tmp_path / "pids")}))

@@ -71,14 +71,18 @@ class GuardLink:
         except ConnectionError:
             return b""
 
+    def destroy(self) -> None:
+        """Kills the guard, and with it the runners."""
+        self._process.kill()
+        self._process.wait()
+
     def close(self, timeout: float) -> bool:
         """Hangs up and waits for the guard to end everything; True if it did so in time and unharmed."""
         self.control.close()
         try:
             return self._process.wait(timeout) == 0
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.destroy()
             return False
 
     def _send(self, text: str, descriptors: list[int] | None = None) -> None:

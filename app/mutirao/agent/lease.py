@@ -27,6 +27,11 @@ class Lease:
         """Whether there is a deadline, and it lies ahead."""
         return not self.fenced and self._shared.deadline > boottime_ns()
 
+    @property
+    def overdue(self) -> bool:
+        """True while the deadline has passed and the guard has not begun to kill."""
+        return not self.fenced and 0 < self._shared.deadline <= boottime_ns()
+
     def extend(self, deadline: float) -> None:
         """Moves the deadline, either way, but never once it has passed."""
         with self._lock:

@@ -32,6 +32,7 @@ log = get_logger(__name__)
 _SECOND = 1_000_000_000
 _TICK = 0.1  # how late a timeout may be noticed
 _REAPED_WITHIN = 10.0
+_OVERDUE = 2.0  # a guard that does not act for so long after the deadline is stuck
 
 
 class Runners:
@@ -55,6 +56,7 @@ class Runners:
         self._link: GuardLink | None = None
         self._crew: Crew | None = None
         self._guard_lost = False
+        self._overdue_since: float | None = None
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         # Not in close(): another thread may be about to wake us.
         weakref.finalize(self, os.close, self._wakeup)
@@ -256,7 +258,7 @@ class Runners:
 
     def _collect(self, crew: Crew, ready: set[int]) -> None:
         link = self._link
-        if link is None or self.fenced:
+        if link is None or self.fenced or self._ended_a_stuck_guard(link):
             return
         crew.hear(ready)
         if link.control.fileno() in ready:
@@ -279,6 +281,17 @@ class Runners:
                 self._search = Search(crew, self._queue, self._ledger)
         if link.hung_up:
             self._mourn_guard(link)
+
+    def _ended_a_stuck_guard(self, link: GuardLink) -> bool:
+        now = time.monotonic()
+        if not self._lease.overdue:
+            self._overdue_since = None
+        elif self._overdue_since is None:
+            self._overdue_since = now
+        elif now - self._overdue_since > _OVERDUE:
+            link.destroy()
+            self._mourn_guard(link)
+        return self._guard_lost
 
     def _mourn_guard(self, link: GuardLink) -> None:
         """Runners die with their guard, what they have started may not."""

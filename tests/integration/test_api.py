@@ -11,11 +11,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.support.door import Door, open_door
-from tests.support.waiting import until
 
 from mutirao.domain.job import Outcome
 from mutirao.web.bodies import MAX_BATCH_BODY, MAX_BODY
+from tests.support.door import Door, open_door
+from tests.support.waiting import until
 
 ECHO = {"handler": "echo", "payload": {"message": "hello"}}
 JSON = {"Content-Type": "application/json"}

@@ -9,13 +9,13 @@ from uuid import UUID
 
 import pytest
 import redis
-from tests.support.valkey import ScratchServer, scratch_server
-from tests.support.waiting import until
 
 from mutirao.coordination import keys
 from mutirao.coordination.beats import RedisBeats
 from mutirao.coordination.connection import connect
 from mutirao.loop import boottime
+from tests.support.valkey import ScratchServer, scratch_server
+from tests.support.waiting import until
 
 ME = UUID(int=1)
 PEER = UUID(int=2)

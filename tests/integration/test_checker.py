@@ -7,10 +7,10 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from tests.support.checker import Expected, blocks, check
-from tests.support.histories import clean_histories
 
 from mutirao.domain.job import State
+from tests.support.checker import Expected, blocks, check
+from tests.support.histories import clean_histories
 
 AUDIT = "INSERT INTO audit (job_id, attempt, event, from_state, to_state, actor, term) VALUES "
 TRY = "INSERT INTO attempts (job_id, attempt, node, incarnation, started_at, ended_at, outcome) "

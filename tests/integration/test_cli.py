@@ -13,10 +13,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.support.door import Door, open_door, toml
-from tests.support.waiting import until
 
 from mutirao.domain.job import Outcome
+from tests.support.door import Door, open_door, toml
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")

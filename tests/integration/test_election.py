@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.valkey import ScratchServer, scratch_server
-from tests.support.waiting import until
 
 from mutirao.coordination import keys
 from mutirao.coordination.connection import connect
 from mutirao.coordination.election import LeaderKey, Renewal
 from mutirao.errors import CoordinationUnavailable, SettingsError
 from mutirao.loop import boottime
+from tests.support.valkey import ScratchServer, scratch_server
+from tests.support.waiting import until
 
 A = "6f1e:1:a"
 B = "7c2d:4:b"

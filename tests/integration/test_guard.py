@@ -14,14 +14,14 @@ from uuid import uuid4
 
 import psutil
 import pytest
-from tests.support.processes import Watch, alive, send
-from tests.support.running import HANDLERS, end_of, ends, pids_in, runners, started, submit, task
-from tests.support.waiting import until
 
 from mutirao.agent.proof import end_marked, find_marked
 from mutirao.agent.runners import Runners
 from mutirao.domain.job import Outcome
 from mutirao.loop import boottime
+from tests.support.processes import Watch, alive, send
+from tests.support.running import HANDLERS, end_of, ends, pids_in, runners, started, submit, task
+from tests.support.waiting import until
 
 LEASE = 3.0
 SLACK = 3.0  # for a busy machine; the guard itself needs a few milliseconds

@@ -6,12 +6,12 @@ from uuid import UUID, uuid4
 
 import pytest
 import redis
-from tests.support.waiting import until
 
 from mutirao.coordination import keys
 from mutirao.coordination.connection import connect
 from mutirao.coordination.locks import ExecutionLocks
 from mutirao.errors import CoordinationUnavailable
+from tests.support.waiting import until
 
 A = "6f1e:1"
 B = "7c2d:4"

@@ -14,13 +14,13 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from tests.support.processes import alive, send
-from tests.support.running import pids_in, runners, submit, task
-from tests.support.waiting import until
 
 from mutirao.agent.guard_link import MARKER
 from mutirao.agent.proctree import limit_mark
 from mutirao.agent.proof import end_marked, find_marked
+from tests.support.processes import alive, send
+from tests.support.running import pids_in, runners, submit, task
+from tests.support.waiting import until
 
 LOCKER = """
 import fcntl, subprocess, sys, time

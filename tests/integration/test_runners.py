@@ -12,14 +12,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.support.processes import alive
-from tests.support.running import end_of, ends, error_of, pids_in, runners, started, submit, task
-from tests.support.waiting import until
 
 from mutirao.agent.runners import Runners, Task
 from mutirao.domain.job import Outcome
 from mutirao.loop import boottime
 from mutirao.registry import HandlerConfig
+from tests.support.processes import alive
+from tests.support.running import end_of, ends, error_of, pids_in, runners, started, submit, task
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")

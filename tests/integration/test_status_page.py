@@ -9,9 +9,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.support.door import Door, open_door
 
 from mutirao.domain.job import Outcome
+from tests.support.door import Door, open_door
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>javascript:alert(3)'
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from tests.support.valkey import ScratchServer, scratch_server
-from tests.support.waiting import until
 
 from mutirao.coordination import keys
 from mutirao.coordination.connection import connect
 from mutirao.coordination.wakeup import Subscription, Wakeups
 from mutirao.loop import boottime
+from tests.support.valkey import ScratchServer, scratch_server
+from tests.support.waiting import until
 
 NODE = UUID(int=5)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.support.liveness_rules import INSTANTS, RULES, SETTINGS, WINDOWS, Fault
 from tests.support.liveness_world import TIMEOUT, ran
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+
 from tests.support.traces import overlaps
 
 START = {"event": "start", "pids": [7], "survivors": []}

@@ -110,7 +110,7 @@ class Database:
             reconnect_timeout=3.0,
             num_workers=1,
             open=False,
-            check=_check,
+            check=ConnectionPool.check_connection,
             configure=_configure,
             kwargs={
                 "autocommit": True,
@@ -153,9 +153,11 @@ class Database:
                     _warnings(connection).clear()
                     state.committing = True
                     connection.execute("COMMIT")
-                state.answered = True
             except psycopg.Error as error:
-                raise _translate(error, connection, state) from error
+                # A pipeline that broke off leaves the driver sure of statements that were never prepared.
+                state.lost = connection.closed
+                connection.close()
+                raise _translate(error, state) from error
             except UnicodeError as error:
                 raise InvalidInput("", f"a text cannot be sent to PostgreSQL: {error}") from error
             finally:
@@ -200,7 +202,7 @@ class Database:
 
 class _Progress:
     committing = False
-    answered = False
+    lost = False
 
 
 class _TryAgain(StoreUnavailable):
@@ -223,10 +225,6 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
     connection.add_notice_handler(hear)
 
 
-def _check(connection: psycopg.Connection[Any]) -> None:
-    ConnectionPool.check_connection(connection)
-
-
 def _leave(connection: psycopg.Connection[Any]) -> None:
     if connection.info.transaction_status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN):
         with suppress(psycopg.Error):
@@ -235,23 +233,22 @@ def _leave(connection: psycopg.Connection[Any]) -> None:
         connection.close()
 
 
-def _translate(error: psycopg.Error, connection: psycopg.Connection[Any], state: _Progress) -> Exception:
+def _translate(error: psycopg.Error, state: _Progress) -> Exception:
     code = error.sqlstate or ""
     ours = _OURS.get(code)
     if ours is not None:
         return ours(str(error))
     if isinstance(error, psycopg.DataError) or code.startswith("54"):
         return InvalidInput("", f"PostgreSQL refused a value: {error}")
-    if isinstance(error, pg.ReadOnlySqlTransaction):
-        connection.close()  # a former primary: the pool must look for the new one
-    elif isinstance(error, (pg.IntegrityError, pg.ProgrammingError)):
-        return error  # a defect of ours, not an outage: let it be seen as one
-    if state.committing and (connection.closed or code[:3] in _LOST):
+    if isinstance(error, _DEFECTS) and not isinstance(error, pg.ReadOnlySqlTransaction):
+        return error  # of ours, not an outage: let it be seen as one
+    if state.committing and (state.lost or code[:3] in _LOST):
         UNKNOWN_COMMITS.inc()
         return OutcomeUnknown("the connection was lost at commit")
     return StoreUnavailable(f"PostgreSQL: {str(error).strip() or type(error).__name__}")
 
 
+_DEFECTS = (pg.IntegrityError, pg.ProgrammingError)
 _LOST = ("", "57P", "080")
 _OURS: Mapping[str, Callable[[str], Exception]] = {
     "MU001": Fenced,

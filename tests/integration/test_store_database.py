@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.support.stage import Stage
 
 from mutirao.errors import Fenced, InvalidInput, StoreUnavailable
 from mutirao.store.database import Database, TermHeld
+from tests.support.stage import Stage
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from tests.support.stage import Node, Stage, at_once, plan
-from tests.support.waiting import until
 
 from mutirao.domain.job import State
 from mutirao.errors import Fenced
 from mutirao.loop import boottime
 from mutirao.store.assignment import AssignmentStore
 from mutirao.store.database import TermHeld
+from tests.support.stage import Node, Stage, at_once, plan
+from tests.support.waiting import until
 
 Write = Callable[[AssignmentStore, Stage, Node], object]
 

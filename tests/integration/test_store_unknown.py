@@ -10,14 +10,14 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from tests.support.stage import Node, Stage, ack, new_job
-from tests.support.standby import Standby
-from tests.support.waiting import until
 
 from mutirao.domain.job import Outcome, State
 from mutirao.errors import OutcomeUnknown
 from mutirao.store.execution import Claim, ExecutionStore
 from mutirao.store.migrate import migrate
+from tests.support.stage import Node, Stage, ack, new_job
+from tests.support.standby import Standby
+from tests.support.waiting import until
 
 Run = Callable[..., "Future[Any]"]
 

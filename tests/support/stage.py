@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Barrier
 from types import TracebackType
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
@@ -20,8 +22,10 @@ from mutirao.store.execution import Ack, Acknowledged, Claim, ExecutionStore
 from mutirao.store.jobs import Jobs
 from mutirao.store.nodes import Identity, NodeStore, PublishedContract
 from mutirao.store.term import TermStore
+from tests.support.waiting import until
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 ECHO = PublishedContract("echo", "f1", "", "{}", "{}", "{}")
 
@@ -66,9 +70,9 @@ def new_job(**fields: Any) -> NewJob:
 class Stage:
     """A migrated database, its stores and a way to look at its tables."""
 
-    def __init__(self, dsn: str, *, steady_plans: bool = True) -> None:
+    def __init__(self, dsn: str, *, timeout: float = 5.0) -> None:
         self.dsn = dsn
-        self.database = Database(dsn, application_name="stage", size=4, steady_plans=steady_plans)
+        self.database = Database(dsn, application_name="stage", size=4, timeout=timeout, steady_plans=True)
         self.jobs = Jobs(self.database)
         self.nodes = NodeStore(self.database)
         self.terms = TermStore(self.database)
@@ -107,12 +111,16 @@ class Stage:
         assert self.coordinator().assign(plan(ids, node)) == {node.id: count}
         return ids
 
-    def running(self, node: Node, count: int = 1, **fields: Any) -> list[Claim]:
-        """New jobs, started by the node."""
-        ids = self.given(node, count, **fields)
-        claims = node.claim(count)
+    def start(self, node: Node, ids: Sequence[UUID]) -> list[Claim]:
+        """Queued jobs, assigned to the node and started by it."""
+        assert self.coordinator().assign(plan(ids, node)) == {node.id: len(ids)}
+        claims = node.claim(len(ids))
         assert {claim.job for claim in claims} == set(ids)
         return claims
+
+    def running(self, node: Node, count: int = 1, **fields: Any) -> list[Claim]:
+        """New jobs, started by the node."""
+        return self.start(node, self.submit(count, **fields))
 
     def rows(self, query: str, *params: object) -> list[Any]:
         """What the tables say, over a connection of its own."""
@@ -155,6 +163,19 @@ class Stage:
             )
         ]
 
+    @contextmanager
+    def later(self, call: Callable[[], T]) -> Iterator[Future[T]]:
+        """The call's answer to come, while the block goes on."""
+        with ThreadPoolExecutor(1) as pool:
+            yield pool.submit(call)
+
+    def blocked(self) -> None:
+        """Returns once somebody in this database waits for a lock."""
+        waits = (
+            "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        until(lambda: self.rows(waits), 3.0, "somebody waits for a lock", every=0.01)
+
     def count(self, table: str) -> int:
         """How many rows a table has."""
         return int(self.rows(f"SELECT count(*) AS rows FROM {table}")[0].rows)
@@ -166,6 +187,18 @@ def plan(jobs: Iterable[UUID], node: Node) -> list[Assignment]:
 
 
 def at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Runs the calls in parallel, one thread each, and returns their answers in order."""
+    """Runs the calls in parallel, one thread each, started together; returns their answers in order."""
+    start = Barrier(len(calls))
+
+    def run(call: Callable[[], T]) -> T:
+        start.wait(10.0)
+        return call()
+
     with ThreadPoolExecutor(len(calls)) as pool:
-        return [future.result() for future in [pool.submit(call) for call in calls]]
+        return list(pool.map(run, calls))
+
+
+def race(one: Callable[[], T], other: Callable[[], U]) -> tuple[T, U]:
+    """Both at once, each with its answer."""
+    answers: list[Any] = at_once([one, other])
+    return answers[0], answers[1]

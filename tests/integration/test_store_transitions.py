@@ -54,8 +54,11 @@ def test_live_and_ended_jobs_have_a_table_each(connection: psycopg.Connection, s
         " timeout, run_at, submitted_by, traceparent, created_at, attempt"
     )
     values = "gen_random_uuid(), %(s)s::job_state, 'h', '{}', 'q', 5, 0, 1, 1, 1, 1, now(), '', '', now(), 0"
-    live = f"INSERT INTO jobs ({columns}, rank, node, incarnation, claim_token) VALUES ({values}, 0,"
+    live = (
+        f"INSERT INTO jobs ({columns}, rank, queued_at, node, incarnation, claim_token) VALUES ({values}, 0,"
+    )
     live += (
+        " CASE WHEN %(s)s NOT IN ('waiting', 'scheduled') THEN now() END,"
         " CASE WHEN %(s)s IN ('assigned', 'running') THEN gen_random_uuid() END,"
         " CASE WHEN %(s)s IN ('assigned', 'running') THEN 1 END,"
         " CASE WHEN %(s)s = 'running' THEN gen_random_uuid() END)"

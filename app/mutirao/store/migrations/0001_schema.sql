@@ -104,12 +104,14 @@ CREATE TABLE jobs (
     progress real,
     CONSTRAINT attempts_are_bounded CHECK (attempt <= max_attempts),
     CONSTRAINT owned_when_given CHECK ((state IN ('assigned', 'running')) = (node IS NOT NULL AND incarnation IS NOT NULL)),
+    CONSTRAINT queued_once_due CHECK ((queued_at IS NULL) = (state IN ('waiting', 'scheduled'))),
     CONSTRAINT claimed_when_running CHECK ((state = 'running') = (claim_token IS NOT NULL))
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0.2);
-CREATE INDEX jobs_queued ON jobs (rank, id) WHERE state = 'queued';
-CREATE INDEX jobs_scheduled ON jobs (run_at) WHERE state = 'scheduled';
-CREATE INDEX jobs_given ON jobs (node, rank) WHERE state IN ('assigned', 'running');
+-- No index looks at `state`: so a claim touches none of them (a heap-only update).
+CREATE INDEX jobs_queued ON jobs (rank, id) WHERE node IS NULL AND queued_at IS NOT NULL;
+CREATE INDEX jobs_scheduled ON jobs (run_at) WHERE node IS NULL AND queued_at IS NULL;
+CREATE INDEX jobs_given ON jobs (node, rank) WHERE node IS NOT NULL;
 
 CREATE TABLE finished_jobs (
     id uuid NOT NULL,
@@ -170,14 +172,14 @@ CREATE TABLE audit (
     incarnation bigint,
     detail jsonb,
     CONSTRAINT transition_is_legal CHECK (
-        to_state IS NULL OR CASE coalesce(from_state::text, '')
-            WHEN '' THEN to_state IN ('queued', 'scheduled', 'waiting')
-            WHEN 'waiting' THEN to_state IN ('queued', 'scheduled', 'dead', 'cancelled')
-            WHEN 'scheduled' THEN to_state IN ('queued', 'dead', 'cancelled')
-            WHEN 'queued' THEN to_state IN ('assigned', 'dead', 'cancelled')
-            WHEN 'assigned' THEN to_state IN ('running', 'queued', 'cancelled')
-            WHEN 'running' THEN to_state IN ('succeeded', 'dead', 'cancelled', 'scheduled', 'queued')
-            WHEN 'dead' THEN to_state IN ('queued')
+        to_state IS NULL OR CASE
+            WHEN from_state IS NULL THEN to_state IN ('queued', 'scheduled', 'waiting')
+            WHEN from_state = 'queued' THEN to_state IN ('assigned', 'dead', 'cancelled')
+            WHEN from_state = 'assigned' THEN to_state IN ('running', 'queued', 'cancelled')
+            WHEN from_state = 'running' THEN to_state IN ('succeeded', 'scheduled', 'dead', 'cancelled', 'queued')
+            WHEN from_state = 'scheduled' THEN to_state IN ('queued', 'dead', 'cancelled')
+            WHEN from_state = 'waiting' THEN to_state IN ('queued', 'scheduled', 'dead', 'cancelled')
+            WHEN from_state = 'dead' THEN to_state IN ('queued')
             ELSE false
         END
     )

@@ -4,14 +4,14 @@ SELECT nodes.id AS node, nodes.incarnation, nodes.slots, beats.capacity, coalesc
     ARRAY(SELECT handler FROM node_contracts WHERE node_contracts.node = nodes.id) AS handlers
 FROM nodes JOIN beats ON beats.node = nodes.id AND beats.incarnation = nodes.incarnation
     LEFT JOIN (
-        SELECT node, count(*) AS load FROM jobs WHERE state IN ('assigned', 'running') GROUP BY node
+        SELECT node, count(*) AS load FROM jobs WHERE node IS NOT NULL GROUP BY node
     ) AS held ON held.node = nodes.id
 WHERE nodes.status = 'live' ORDER BY nodes.id
 
 -- name: candidates
 -- The head of the queue among what a live node can run.
 SELECT id, handler FROM jobs
-WHERE state = 'queued' AND handler = ANY((
+WHERE node IS NULL AND queued_at IS NOT NULL AND handler = ANY((
     SELECT array_agg(node_contracts.handler) FROM node_contracts JOIN nodes ON nodes.id = node_contracts.node
     WHERE nodes.status = 'live')::text[])
 ORDER BY rank, id LIMIT %(limit)s
@@ -45,8 +45,9 @@ SELECT node, count(*) AS given FROM given GROUP BY node
 -- Queues what has become due; its rank is fixed here.
 WITH clock AS MATERIALIZED (SELECT cluster_now() AS now, aging FROM cluster),
 due AS MATERIALIZED (
-    SELECT id FROM jobs, clock WHERE state = 'scheduled' AND run_at <= now
-    ORDER BY run_at LIMIT %(limit)s FOR UPDATE OF jobs SKIP LOCKED
+    SELECT id FROM jobs
+    WHERE node IS NULL AND queued_at IS NULL AND state = 'scheduled' AND run_at <= (SELECT now FROM clock)
+    ORDER BY run_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ), queued AS (
     UPDATE jobs SET state = 'queued', queued_at = now,
         rank = extract(epoch FROM greatest(run_at, now)) - priority * aging
@@ -60,7 +61,8 @@ SELECT count(*) AS queued FROM queued
 
 -- name: next_due
 -- Seconds until the next scheduled job is due; null when there is none.
-SELECT extract(epoch FROM min(run_at) - cluster_now())::float8 AS seconds FROM jobs WHERE state = 'scheduled'
+SELECT extract(epoch FROM min(run_at) - cluster_now())::float8 AS seconds FROM jobs
+WHERE node IS NULL AND queued_at IS NULL AND state = 'scheduled'
 
 -- name: take_back
 -- Returns what a node was given and has not started to the queue, its rank kept.
@@ -90,7 +92,7 @@ gone AS MATERIALIZED (
         jsonb_build_object('type', 'node_lost', 'message',
             'the node that ran this attempt was lost or restarted') AS error
     FROM jobs JOIN nodes ON nodes.id = jobs.node AND jobs.incarnation < nodes.incarnation
-    WHERE jobs.state IN ('assigned', 'running')
+    WHERE jobs.node IS NOT NULL
       AND (%(node)s::uuid IS NULL OR jobs.node = %(node)s)
     ORDER BY jobs.id FOR UPDATE OF jobs
 ), moved AS (

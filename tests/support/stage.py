@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Barrier
 from types import TracebackType
 from typing import Any, TypeVar
@@ -84,6 +85,8 @@ class Stage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.database.close()
+        if "_watcher" in self.__dict__:
+            self._watcher.close()
 
     def office(self, holder: str | None = None) -> TermHeld:
         """The next term, taken."""
@@ -124,9 +127,20 @@ class Stage:
 
     def rows(self, query: str, *params: object) -> list[Any]:
         """What the tables say, over a connection of its own."""
-        with psycopg.connect(self.dsn, row_factory=namedtuple_row) as connection:
-            connection.execute("SET search_path = mutirao")
-            return connection.execute(query.encode(), params or None).fetchall()
+        return self._watcher.execute(query.encode(), params or None).fetchall()
+
+    @cached_property
+    def _watcher(self) -> psycopg.Connection[Any]:
+        options = "-c search_path=mutirao"
+        return psycopg.connect(self.dsn, autocommit=True, row_factory=namedtuple_row, options=options)
+
+    def clear(self) -> None:
+        """Empties every table and begins with term 0."""
+        tables = "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition"
+        tables += " AND relnamespace = 'mutirao'::regnamespace"
+        kept = {"cluster", "term", "alembic_version"}
+        self.write("TRUNCATE " + ", ".join({row.relname for row in self.rows(tables)} - kept))
+        self.write("UPDATE term SET term = 0, holder = '', beat = 0")
 
     def write(self, query: str, *params: object) -> int:
         """Changes the tables past the store; returns how many rows."""

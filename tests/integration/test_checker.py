@@ -19,7 +19,8 @@ CORRUPTIONS = {
     "I1_acknowledged_job_is_missing": ["DELETE FROM finished_jobs WHERE id = %(succeeded)s"],
     "I1_job_exists_twice": [
         "INSERT INTO jobs (id, state, handler, payload, queue, priority, max_retries, max_attempts,"
-        " backoff_base, backoff_cap, timeout, run_at, submitted_by, traceparent, created_at, attempt, rank, queued_at)"
+        " backoff_base, backoff_cap, timeout, run_at, submitted_by, traceparent, created_at, attempt, rank,"
+        " queued_at)"
         " SELECT id, 'queued', handler, payload, queue, priority, max_retries, max_attempts, backoff_base,"
         " backoff_cap, timeout, run_at, submitted_by, traceparent, created_at, attempt, 0, now()"
         " FROM finished_jobs WHERE id = %(dead)s"

@@ -12,7 +12,8 @@ JOB = b"""INSERT INTO jobs (id, state, handler, payload, queue, priority, max_re
     attempt, rank, queued_at, node, incarnation, claim_token)
 VALUES (%(id)s, %(state)s::job_state, 'echo', '{}', 'default', 5, %(retries)s, %(bound)s,
     1, 1, 1, now(), %(id)s, 'test', '', now(),
-    %(attempt)s, 0, CASE WHEN %(state)s NOT IN ('waiting', 'scheduled') THEN now() END, CASE WHEN %(owned)s THEN %(node)s::uuid END, CASE WHEN %(owned)s THEN 1 END,
+    %(attempt)s, 0, CASE WHEN %(state)s NOT IN ('waiting', 'scheduled') THEN now() END,
+    CASE WHEN %(owned)s THEN %(node)s::uuid END, CASE WHEN %(owned)s THEN 1 END,
     CASE WHEN %(state)s = 'running' THEN gen_random_uuid() END)"""
 FINISHED = b"""INSERT INTO finished_jobs (id, state, handler, payload, queue, priority, max_retries,
     max_attempts, backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent,

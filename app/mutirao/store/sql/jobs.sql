@@ -89,7 +89,8 @@ SELECT id, node FROM jobs WHERE id = ANY(%(ids)s::uuid[]) AND state = 'running'
 WITH clock AS MATERIALIZED (SELECT cluster_now() AS now, aging FROM cluster),
 moved AS (
     DELETE FROM finished_jobs
-    WHERE id = ANY(%(ids)s::uuid[]) AND state = 'dead' AND discarded_at IS NULL RETURNING *
+    -- As text: else the planner may walk the whole index of dead letters.
+    WHERE id = ANY(%(ids)s::uuid[]) AND state::text = 'dead' AND discarded_at IS NULL RETURNING *
 ), stored AS (
     INSERT INTO jobs (id, state, handler, payload, queue, priority, max_retries, max_attempts, backoff_base,
         backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at, attempt, rank,
@@ -111,7 +112,8 @@ SELECT id FROM stored
 -- Puts dead letters aside: they stay readable, and no list or replay offers them again.
 WITH discarded AS (
     UPDATE finished_jobs SET discarded_at = cluster_now()
-    WHERE id = ANY(%(ids)s::uuid[]) AND state = 'dead' AND discarded_at IS NULL
+    -- As text: as above.
+    WHERE id = ANY(%(ids)s::uuid[]) AND state::text = 'dead' AND discarded_at IS NULL
     RETURNING id, attempt
 ), logged AS (
     INSERT INTO audit (job_id, attempt, event, actor)

@@ -88,7 +88,8 @@ class Claims:
             log.warning("ends_not_acknowledged", attempts=len(self._ended), error=error.message)
 
     def wake(self) -> None:
-        """There may be jobs to claim."""
+        """There are jobs to claim, somebody says."""
+        self._was_empty = False
         self._loop.wake()
 
     def look_for_cancels(self) -> None:

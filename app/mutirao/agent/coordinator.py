@@ -86,6 +86,12 @@ class Coordinator:
             return 0.0
 
     def _work(self, store: AssignmentStore) -> float:
+        self._promote(store)
+        delay = self._assign(store)
+        self._maintain(store)
+        return delay
+
+    def _maintain(self, store: AssignmentStore) -> None:
         if self._time_for("sweep", SWEEP_EVERY):
             self._tell("swept", store.sweep())
         if self._time_for("watch", WATCH_EVERY):
@@ -96,8 +102,6 @@ class Coordinator:
             self._jobs.forget_keys(KEYS_KEPT)
         if self._time_for("count", COUNT_EVERY):
             self._count(store)
-        self._promote(store)
-        return self._assign(store)
 
     def _time_for(self, what: str, every: float) -> bool:
         now = boottime()

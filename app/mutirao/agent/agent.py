@@ -73,8 +73,7 @@ class Agent:
             signal.signal(number, self._asked_to_stop)
         if self._settings.agent_port is not None:
             start_http_server(self._settings.agent_port, addr=self._settings.web_host)
-        proven = proof.end_marked(self._identity.id)
-        lease, former = self._look(proven=proven)
+        lease, former = self._look()
         if lease is None:
             return Ending.DRAINED.value
         self._runners.start()
@@ -139,7 +138,7 @@ class Agent:
         except Unavailable as error:
             log.warning("drained_without_the_store", error=error.message)
 
-    def _look(self, *, proven: bool) -> tuple[LeaseSettings | None, int | None]:
+    def _look(self) -> tuple[LeaseSettings | None, int | None]:
         """The shared settings and the node's last incarnation, once it is safe to begin the next."""
         while not self._stop_requested():
             try:
@@ -148,7 +147,8 @@ class Agent:
                 lease = LeaseSettings(shared.lease, shared.guard, shared.store_outage)
                 if former is not None:
                     self._rule_out_a_twin(former)
-                if not proven:
+                # Only now: until a twin is ruled out, what carries this identity may be a living agent's.
+                if not proof.end_marked(self._identity.id):
                     # What ran here may still run: only time is left as a proof.
                     time.sleep(max(0.0, self._started + lease.lease + lease.guard - boottime()))
                 return lease, None if former is None else former[0]

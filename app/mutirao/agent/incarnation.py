@@ -90,6 +90,7 @@ class Incarnation:
             lease,
             extend=self._runners.extend,
             capacity=self._capacity,
+            in_office=lambda: self._elector.office is not None,
             on_superseded=endings.superseded,
             on_lost=self._wake_coordinator,
         )

@@ -39,6 +39,21 @@ _STEADY_PLANS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off
 _ATTEMPTS = 5
 
 
+# A frozen server keeps its connections open: only this bounds the wait for it (above statement_timeout).
+ANSWER_WITHIN = 12.0
+
+
+class _Connection(psycopg.Connection[Any]):
+    """Gives up, and closes, where no answer comes."""
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        try:
+            return super().wait(gen, interval, ANSWER_WITHIN if timeout is None else timeout)
+        except pg._WaitTimeout:
+            self.pgconn.finish()  # else leaving the pipeline would wait once more
+            raise
+
+
 class TermHeld(NamedTuple):
     """An office: what the fence compares."""
 
@@ -103,6 +118,7 @@ class Database:
         session = {**_SESSION, **(_STEADY_PLANS if steady_plans else {})}
         self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
             dsn,
+            connection_class=_Connection,
             min_size=0,
             max_size=size,
             timeout=timeout,

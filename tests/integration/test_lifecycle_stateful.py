@@ -51,11 +51,10 @@ class Lifecycle(Submitters, Coordinators, Nodes, Workers):
     @precondition(lambda self: self.living())
     @rule(share=st.integers(1, 4))
     def give_out(self, share: int) -> None:
-        queued = list(self.model.among(lambda job: job.state is State.QUEUED))
-        assert self.model.office is not None
+        queued = self.queued()
         for turn, life in enumerate(self.living()):
             if wanted := queued[turn * share : (turn + 1) * share]:
-                self.assign(self.model.office, life, wanted)
+                self.assign(None, life, wanted)
 
     @precondition(lambda self: any(self.model.assigned_to(owner_of(life)) for life in self.living()))
     @rule(target=CLAIMS, limit=st.integers(1, 3))
@@ -94,7 +93,7 @@ def test_every_step_of_every_life_is_as_the_model_says(postgres_dsn: str) -> Non
         run_state_machine_as_test(
             Lifecycle,
             settings=settings(
-                max_examples=40,
+                max_examples=60,
                 stateful_step_count=60,
                 deadline=None,
                 database=None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
 from mutirao.errors import Fenced, InvalidInput, StoreUnavailable
@@ -82,7 +83,8 @@ def test_what_truth_rests_on_is_not_left_to_the_servers_settings(
 ) -> None:
     database = stage.rows("SELECT current_database() AS name")[0].name
     stage.write(f"ALTER ROLE CURRENT_USER IN DATABASE \"{database}\" SET {name} = '{value}'")
-    assert stage.rows("SELECT current_setting(%s) AS value", name)[0].value == value
+    with psycopg.connect(stage.dsn) as plain:
+        assert plain.execute("SELECT current_setting(%s)", (name,)).fetchall() == [(value,)]
     with one.transaction() as tx:
         assert tx.one("SELECT current_setting(%(name)s) AS value", {"name": name}).value != value
 

@@ -54,6 +54,15 @@ def test_a_replay_raises_the_bound_and_the_count_goes_on(stage: Stage) -> None:
     assert rows == [(number, "failed") for number in range(1, claim.attempt + 1)]
 
 
+def test_a_replay_grants_one_full_set_of_attempts_however_early_the_job_died(stage: Stage) -> None:
+    node = stage.node()
+    (claim,) = stage.running(node, max_retries=5)
+    node.end(claim, Outcome.REFUSED)
+    stage.jobs.replay([claim.job], "somebody")
+    row = stage.row(claim.job)
+    assert (row.attempt, row.max_attempts) == (1, 1 + 6)
+
+
 def test_only_dead_letters_are_replayed(stage: Stage) -> None:
     node = stage.node()
     done, running = stage.running(node, 2)

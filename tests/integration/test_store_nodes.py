@@ -148,6 +148,16 @@ def test_a_node_that_comes_back_frees_its_former_jobs_at_once(stage: Stage) -> N
     assert stage.coordinator().sweep() == 0
 
 
+def test_a_plan_made_for_a_nodes_past_gives_its_present_nothing(stage: Stage) -> None:
+    node = stage.node()
+    (job,) = stage.submit()
+    back = stage.node(node.id, node.incarnation)
+    coordinator = stage.coordinator()
+    assert coordinator.assign(plan([job], node)) == {}
+    assert stage.state(job) == State.QUEUED
+    assert coordinator.assign(plan([job], back)) == {node.id: 1}
+
+
 def test_the_sweep_finds_what_was_left_with_the_past(stage: Stage) -> None:
     """As after a failover that lost the giving back, not the registration."""
     node = stage.node()

@@ -87,16 +87,25 @@ class Workers(World):
 
     @unusual
     @rule(
-        told=st.lists(CLAIMS, min_size=1, max_size=3, unique_by=lambda claim: claim.key),
+        some=st.one_of(st.none(), st.lists(CLAIMS, min_size=1, max_size=3, unique_by=lambda c: c.key)),
         life=LIVES,
         outcome=st.sampled_from(OUTCOMES),
         delay=st.sampled_from(DELAYS),
         again=st.booleans(),
-        own=st.sampled_from([True, True, False]),
+        own=st.booleans(),
     )
     def end(
-        self, told: list[Claim], life: Node, outcome: Outcome, delay: float | None, again: bool, own: bool
+        self,
+        some: list[Claim] | None,
+        life: Node,
+        outcome: Outcome,
+        delay: float | None,
+        again: bool,
+        own: bool,
     ) -> None:
+        told = some or [claim for claim, _ in self.running()[:2]]
+        if not told:
+            return
         store, owner = life.store, owner_of(life)
         row = self.model.jobs[told[0].job]
         if own and row.owner is not None:
@@ -110,8 +119,16 @@ class Workers(World):
         assert answer.refused == {claim.key for claim in told} - applied - repeated
 
     @unusual
-    @rule(told=CLAIMS, life=LIVES, own=st.sampled_from([True, True, False]), token=st.booleans())
-    def hand_back(self, told: Claim, life: Node, own: bool, token: bool) -> None:
+    @rule(
+        one=st.one_of(st.none(), CLAIMS),
+        life=LIVES,
+        own=st.sampled_from([True, True, False]),
+        token=st.booleans(),
+    )
+    def hand_back(self, one: Claim | None, life: Node, own: bool, token: bool) -> None:
+        told = one or next((claim for claim, _ in self.running()), None)
+        if told is None:
+            return
         row = self.model.jobs[told.job]
         owner = row.owner if own and row.owner is not None else owner_of(life)
         store = ExecutionStore(self.stage.database, *owner)

@@ -68,8 +68,9 @@ class Submitters(World):
                 row.move(State.CANCELLED)
 
     @unusual
-    @rule(wanted=st.lists(JOBS, min_size=1, max_size=3, unique=True))
-    def replay(self, wanted: list[UUID]) -> None:
+    @rule(some=st.one_of(st.none(), st.lists(JOBS, min_size=1, max_size=3, unique=True)))
+    def replay(self, some: list[UUID] | None) -> None:
+        wanted = some or list(self.model.jobs)
         expected = {job for job in wanted if self.model.replay(job)}
         assert self.stage.jobs.replay(wanted, "somebody") == expected
 
@@ -95,8 +96,13 @@ class Coordinators(World):
         return self.take_term()
 
     @unusual
-    @rule(office=OFFICES, life=LIVES, wanted=st.lists(JOBS, min_size=1, max_size=4, unique=True))
-    def assign(self, office: TermHeld, life: Node, wanted: list[UUID]) -> None:
+    @rule(
+        past=st.one_of(st.none(), OFFICES),
+        life=LIVES,
+        some=st.one_of(st.none(), st.lists(JOBS, min_size=1, max_size=4, unique=True)),
+    )
+    def assign(self, past: TermHeld | None, life: Node, some: list[UUID] | None) -> None:
+        office, wanted = past or self.office(), some or self.queued()
         takes = self.model.current(owner_of(life)) and self.model.nodes[life.id].status == "live"
         ready = [job for job in wanted if self.model.jobs[job].state is State.QUEUED] if takes else []
         with self.fenced(office):

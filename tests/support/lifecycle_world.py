@@ -50,6 +50,15 @@ class World(RuleBasedStateMachine):
             if self.model.current(owner_of(life)) and self.model.nodes[life.id].status == "live"
         ]
 
+    def queued(self) -> list[UUID]:
+        """What waits to be given out."""
+        return list(self.model.among(lambda job: job.state is State.QUEUED))
+
+    def office(self) -> TermHeld:
+        """The office that is held."""
+        assert self.model.office is not None
+        return self.model.office
+
     def running(self) -> list[tuple[Claim, Owner]]:
         """The attempts that run, and where; the longest known first."""
         runs = ((claim, self.model.jobs[claim.job].owner) for claim in self.told)
@@ -71,7 +80,7 @@ class World(RuleBasedStateMachine):
     def take_term(self) -> TermHeld:
         """The next term, in office from now on."""
         self.model.office = self.stage.office()
-        return self.model.office
+        return self.office()
 
     def begin_node(self) -> Node:
         """A node that never was before."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 
 from mutirao.errors import Fenced, InvalidInput, StoreUnavailable
+from mutirao.store import database
 from mutirao.store.database import Database, TermHeld
 from tests.support.stage import Stage
 
@@ -105,3 +108,28 @@ def test_a_connection_lost_before_the_commit_changed_nothing(stage: Stage, one: 
         tx.rows("SELECT 1")
     assert caught.type is StoreUnavailable
     assert stage.terms.read().beat == 0
+
+
+def test_a_server_that_stands_still_is_given_up(
+    stage: Stage, one: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection is open, so only our own patience bounds the wait."""
+    monkeypatch.setattr(database, "ANSWER_WITHIN", 0.5)
+    with one.transaction() as tx:
+        pid = tx.one("SELECT pg_backend_pid() AS pid").pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with one.transaction() as tx:
+            assert tx.one("SELECT pg_backend_pid() AS pid").pid != pid, "the pool found out by itself"
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    with pytest.raises(StoreUnavailable) as caught, one.transaction() as tx:
+        pid = tx.one("SELECT pg_backend_pid() AS pid").pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            tx.rows("SELECT 1")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+    assert caught.type is StoreUnavailable
+    with one.transaction() as tx:
+        assert tx.one("SELECT 1 AS one").one == 1

@@ -13,6 +13,7 @@ import pytest
 
 from mutirao.domain.job import Outcome, State
 from mutirao.errors import OutcomeUnknown
+from mutirao.store import database
 from mutirao.store.execution import Claim, ExecutionStore
 from mutirao.store.migrate import migrate
 from tests.support.stage import Node, Stage, ack, new_job
@@ -90,6 +91,15 @@ def test_a_backend_ended_at_commit_is_an_unknown_outcome(standby: Standby, stage
             written.result(5.0)
     assert noted(stage, "terminated")
     note(stage, "afterwards too")
+
+
+def test_an_endless_wait_is_given_up_as_unknown(
+    standby: Standby, stage: Stage, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "ANSWER_WITHIN", 0.5)
+    with standby.away(), pytest.raises(OutcomeUnknown):
+        run(note, stage, "given up").result(5.0)
+    until(lambda: noted(stage, "given up"), 5.0, "the standby is back, and the server finishes")
 
 
 def test_statement_timeout_does_not_bound_the_wait(standby: Standby, dsn: str, run: Run) -> None:

@@ -25,6 +25,8 @@ def configure(level: str = "info", *, json: bool = False) -> None:
             exception_formatter=structlog.dev.plain_traceback,
         )
     )
+    # The driver warns of every transaction that PostgreSQL refuses; what matters of that is told by the store.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -17,7 +17,7 @@ from mutirao.agent.identity import NodeIdentity
 from mutirao.agent.incarnation import Endings, Incarnation
 from mutirao.agent.publication import published
 from mutirao.agent.runners import Runners
-from mutirao.domain.liveness import LeaseSettings
+from mutirao.domain.liveness import MARGIN, LeaseSettings
 from mutirao.errors import AlreadyRunning, OutcomeUnknown, Superseded, Unavailable
 from mutirao.logs import get_logger
 from mutirao.loop import boottime
@@ -154,6 +154,9 @@ class Agent:
                 return lease, None if former is None else former[0]
             except Unavailable as error:
                 log.warning("waiting_for_postgresql", error=error.message)
+                if boottime() - self._started > LeaseSettings().lease - MARGIN:
+                    # Others may soon be given what ran here: it must not wait for PostgreSQL to come back.
+                    proof.end_marked(self._identity.id)
                 time.sleep(1.0)
         return None, None
 

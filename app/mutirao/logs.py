@@ -25,7 +25,7 @@ def configure(level: str = "info", *, json: bool = False) -> None:
             exception_formatter=structlog.dev.plain_traceback,
         )
     )
-    # The driver warns of every transaction that PostgreSQL refuses; what matters of that is told by the store.
+    # The driver warns of every transaction that PostgreSQL refuses; the store tells what matters of that.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     structlog.configure(
         processors=[

@@ -65,7 +65,7 @@ def test_the_schema_refuses_what_the_table_does_not_name() -> None:
     """The audit table's constraint is the same table, written in SQL."""
     text = SCHEMA.read_text(encoding="utf-8")
     constraint = text[text.index("transition_is_legal") : text.index("PARTITION BY RANGE (at)")]
-    cases = re.findall(r"WHEN '(\w*)' THEN to_state IN \(([^)]*)\)", constraint)
+    cases = re.findall(r"WHEN from_state (?:IS NULL|= '(\w+)') THEN to_state IN \(([^)]*)\)", constraint)
     in_sql = {before: frozenset(re.findall(r"'(\w+)'", after)) for before, after in cases}
     assert in_sql == {before or "": frozenset(after) for before, after in TRANSITIONS.items() if after}
     assert "ELSE false" in constraint

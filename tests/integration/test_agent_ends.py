@@ -70,6 +70,7 @@ def test_sigterm_ends_an_agent_whose_postgresql_is_silent(made: Site) -> None:
         with link.cut():
             agent.send(signal.SIGTERM)
             assert agent.ended(30.0 + SLACK) == 0
+            assert agent.events("drained_without_the_store")
             assert not any(alive(pid) for pid in runners)
             assert made.stage.state(job) == "running", "nobody could say how it ended"
         agent.start().serving()

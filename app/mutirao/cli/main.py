@@ -23,6 +23,7 @@ from mutirao.errors import (
 # verb: (module, one-line help); each module has a click command named `command`.
 VERBS: dict[str, tuple[str, str]] = {
     "agent": ("mutirao.cli.agent", "Run one node's agent."),
+    "bench": ("mutirao.cli.bench", "Measure this machine on a private cluster."),
     "dead-letter": ("mutirao.cli.dead_letter", "List, show, replay or discard dead jobs."),
     "jobs": ("mutirao.cli.jobs", "List, show or cancel jobs."),
     "migrate": ("mutirao.cli.migrate", "Bring the database schema up to date."),

@@ -25,3 +25,8 @@ def job_lock(job: UUID) -> str:
 def node_channel(node: UUID) -> str:
     """Channel: something was assigned to the node, or wants its attention."""
     return f"{PREFIX}wake:node:{node}"
+
+
+def bench(number: int) -> str:
+    """String: one of the keys that a benchmark sets and removes."""
+    return f"{PREFIX}bench:{number}"

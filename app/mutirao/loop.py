@@ -17,6 +17,24 @@ def boottime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+class Timetable:
+    """What one loop does only now and then; for that loop's thread alone."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, float] = {}
+
+    def due(self, what: str, every: float) -> bool:
+        """True at first, then once in `every` seconds."""
+        if boottime() < self._next.get(what, 0.0):
+            return False
+        self.postpone(what, every)
+        return True
+
+    def postpone(self, what: str, seconds: float) -> None:
+        """Makes it due no sooner than that."""
+        self._next[what] = boottime() + seconds
+
+
 class Loop(threading.Thread):
     """Calls `run_once` until stopped; it returns seconds to wait, and 0 means there is more to do now."""
 

@@ -47,7 +47,7 @@ class Node:
 
 
 def fresh_directory() -> Path:
-    """A new directory that PostgreSQL's account may pass through; its name ends in this session's pid."""
+    """A new directory that PostgreSQL's account may pass through; its name ends in the test run's pid."""
     path = Path(tempfile.mkdtemp(prefix=PREFIX, suffix=f"-{os.getpid()}", dir=PARENT))
     path.chmod(0o755)
     return path

@@ -17,7 +17,7 @@ from mutirao.agent.workload import Workload
 from mutirao.domain.job import Outcome
 from mutirao.errors import InvalidInput, MutiraoError, OutcomeUnknown
 from mutirao.logs import get_logger
-from mutirao.loop import Loop, boottime
+from mutirao.loop import Loop, Timetable
 from mutirao.store.execution import Ack, Acknowledged, Attempt, Claim, ExecutionStore
 
 log = get_logger(__name__)
@@ -66,7 +66,7 @@ class Claims:
         self._was_empty = False
         self._missing: set[Attempt] = set()
         self._look = threading.Event()
-        self._next: dict[str, float] = {}
+        self._timetable = Timetable()
         self._counts: dict[tuple[str, Outcome], tuple[int, float]] = {}
         self._loop = Loop("claims", self._run_once, retry=0.5)
 
@@ -127,23 +127,16 @@ class Claims:
         self._acknowledge()
         self._return_unstarted()
         full = self._claim() if self._claiming else self._return_assigned()
-        if self._time_for("look", LOOK_EVERY) or self._look.is_set():
+        if self._timetable.due("look", LOOK_EVERY) or self._look.is_set():
             self._look.clear()
             self._end_cancelled()
-        if self._time_for("correct", CORRECT_EVERY):
+        if self._timetable.due("correct", CORRECT_EVERY):
             self._correct()
-        if self._time_for("roll_up", ROLL_UP_EVERY):
+        if self._timetable.due("roll_up", ROLL_UP_EVERY):
             self._roll_up()
         if full or self._ended or self._unstarted:
             return 0.0
         return POLL if self._hears() else POLL_WITHOUT_REDIS
-
-    def _time_for(self, what: str, every: float) -> bool:
-        now = boottime()
-        if now < self._next.get(what, 0.0):
-            return False
-        self._next[what] = now + every
-        return True
 
     def _claim(self) -> bool:
         """True when there may be more to claim and room for it."""

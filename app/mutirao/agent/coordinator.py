@@ -11,7 +11,7 @@ from mutirao.agent.elector import Elector
 from mutirao.domain.placement import plan
 from mutirao.errors import Fenced
 from mutirao.logs import get_logger
-from mutirao.loop import Loop, boottime
+from mutirao.loop import Loop, Timetable, boottime
 from mutirao.store.assignment import AssignmentStore
 from mutirao.store.database import Database, TermHeld
 from mutirao.store.jobs import Jobs
@@ -54,7 +54,7 @@ class Coordinator:
         self._hears = hears
         self._store: AssignmentStore | None = None
         self._office: TermHeld | None = None
-        self._next: dict[str, float] = {}
+        self._timetable = Timetable()
         self._due_at = 0.0
         self._loop = Loop("coordinator", self._run_once, retry=0.5)
 
@@ -77,7 +77,7 @@ class Coordinator:
             return 5.0
         if self._store is None or office != self._office:
             self._store, self._office = AssignmentStore(self._database, office), office
-            self._next, self._due_at = {}, 0.0
+            self._timetable, self._due_at = Timetable(), 0.0
         try:
             return self._work(self._store)
         except Fenced as error:
@@ -92,23 +92,16 @@ class Coordinator:
         return delay
 
     def _maintain(self, store: AssignmentStore) -> None:
-        if self._time_for("sweep", SWEEP_EVERY):
+        if self._timetable.due("sweep", SWEEP_EVERY):
             self._tell("swept", store.sweep())
-        if self._time_for("watch", WATCH_EVERY):
+        if self._timetable.due("watch", WATCH_EVERY):
             self._watch(store)
-        if self._time_for("partitions", PARTITIONS_EVERY):
+        if self._timetable.due("partitions", PARTITIONS_EVERY):
             store.ensure_partitions()
-        if self._time_for("keys", KEYS_EVERY):
+        if self._timetable.due("keys", KEYS_EVERY):
             self._jobs.forget_keys(KEYS_KEPT)
-        if self._time_for("count", COUNT_EVERY):
+        if self._timetable.due("count", COUNT_EVERY):
             self._count(store)
-
-    def _time_for(self, what: str, every: float) -> bool:
-        now = boottime()
-        if now < self._next.get(what, 0.0):
-            return False
-        self._next[what] = now + every
-        return True
 
     def _watch(self, store: AssignmentStore) -> None:
         for verdict in self._beating.lost():
@@ -124,7 +117,7 @@ class Coordinator:
         started = boottime()
         store.count_states()
         # Counting a long queue takes a while: never spend more than a twentieth of the time on it.
-        self._next["count"] = boottime() + max(COUNT_EVERY, 20 * (boottime() - started))
+        self._timetable.postpone("count", max(COUNT_EVERY, 20 * (boottime() - started)))
 
     def _promote(self, store: AssignmentStore) -> None:
         if boottime() < self._due_at:

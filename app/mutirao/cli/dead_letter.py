@@ -6,13 +6,11 @@ import click
 
 from mutirao.cli.jobs import show_job
 from mutirao.cli.rest import (
-    connected,
-    cursor_option,
     emit_json,
-    json_option,
-    limit_option,
+    listing,
     moment,
     more,
+    one_job,
     table,
 )
 from mutirao.client import Client
@@ -32,12 +30,7 @@ def command() -> None:
 
 
 @command.command("list", epilog="\b\nExample:\n  mutirao dead-letter list --handler checksum --json")
-@click.option("--handler", help="Only this handler.")
-@click.option("--queue", help="Only this queue.")
-@limit_option
-@cursor_option
-@json_option
-@connected
+@listing
 def list_dead(client: Client, as_json: bool, **query: object) -> None:
     """List dead letters, the latest first."""
     found = client.dead_letters(**query)
@@ -60,9 +53,7 @@ def list_dead(client: Client, as_json: bool, **query: object) -> None:
 
 
 @command.command(epilog="\b\nExample:\n  mutirao dead-letter show ID")
-@click.argument("job_id", metavar="ID", type=click.UUID)
-@json_option
-@connected
+@one_job
 def show(client: Client, job_id: object, as_json: bool) -> None:
     """Show a dead job with every attempt's error."""
     found = client.dead_letter(str(job_id))
@@ -73,9 +64,7 @@ def show(client: Client, job_id: object, as_json: bool) -> None:
 
 
 @command.command(epilog="\b\nExample:\n  mutirao dead-letter replay ID")
-@click.argument("job_id", metavar="ID", type=click.UUID)
-@json_option
-@connected
+@one_job
 def replay(client: Client, job_id: object, as_json: bool) -> None:
     """Queue a dead job again, with a full set of attempts on top of those it had."""
     done = client.replay(str(job_id))
@@ -83,9 +72,7 @@ def replay(client: Client, job_id: object, as_json: bool) -> None:
 
 
 @command.command(epilog="\b\nExample:\n  mutirao dead-letter discard ID")
-@click.argument("job_id", metavar="ID", type=click.UUID)
-@json_option
-@connected
+@one_job
 def discard(client: Client, job_id: object, as_json: bool) -> None:
     """Put a dead job aside for good; it stays readable until retention removes it."""
     done = client.discard(str(job_id))

@@ -8,14 +8,12 @@ from typing import Any
 import click
 
 from mutirao.cli.rest import (
-    connected,
-    cursor_option,
     emit_json,
     heading,
-    json_option,
-    limit_option,
+    listing,
     moment,
     more,
+    one_job,
     pairs,
     table,
 )
@@ -37,12 +35,7 @@ def command() -> None:
 
 @command.command("list", epilog="\b\nExample:\n  mutirao jobs list --handler checksum --limit 100 --json")
 @click.option("--state", type=click.Choice([state.value for state in State]), help="Only this state.")
-@click.option("--handler", help="Only this handler.")
-@click.option("--queue", help="Only this queue.")
-@limit_option
-@cursor_option
-@json_option
-@connected
+@listing
 def list_jobs(client: Client, as_json: bool, **query: object) -> None:
     """List jobs, the newest first."""
     found = client.jobs(**query)
@@ -73,9 +66,7 @@ def state_of(job: dict[str, Any]) -> str:
 
 
 @command.command(epilog="\b\nExample:\n  mutirao jobs show ID --json | jq .result")
-@click.argument("job_id", metavar="ID", type=click.UUID)
-@json_option
-@connected
+@one_job
 def show(client: Client, job_id: object, as_json: bool) -> None:
     """Show a job with its attempts and its history."""
     found = client.job(str(job_id))
@@ -133,9 +124,7 @@ def _message(error: dict[str, Any] | None) -> str:
 
 
 @command.command(epilog="\b\nExample:\n  mutirao jobs cancel ID")
-@click.argument("job_id", metavar="ID", type=click.UUID)
-@json_option
-@connected
+@one_job
 def cancel(client: Client, job_id: object, as_json: bool) -> None:
     """Cancel a live job; a running one by killing its runner."""
     done = client.cancel(str(job_id))

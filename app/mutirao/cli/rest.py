@@ -17,10 +17,15 @@ from mutirao.settings import environment
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the server's JSON as it came.")
-limit_option = click.option(
-    "--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="At most so many."
+_LISTING = (
+    click.option("--handler", help="Only this handler."),
+    click.option("--queue", help="Only this queue."),
+    click.option(
+        "--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="At most so many."
+    ),
+    click.option("--cursor", help="Continue an earlier list at its `next_cursor`."),
+    json_option,
 )
-cursor_option = click.option("--cursor", help="Continue an earlier list at its `next_cursor`.")
 
 
 def connected(function: F) -> F:
@@ -34,6 +39,23 @@ def connected(function: F) -> F:
             return function(client, **arguments)
 
     return wrapper  # type: ignore[return-value]
+
+
+def listing(function: F) -> F:
+    """What every list of jobs can be asked for: filters, a page, JSON; and a Client."""
+    return _with(_LISTING, function)
+
+
+def one_job(function: F) -> F:
+    """For a verb about the job named by its id; gives it a Client and `job_id`."""
+    return _with((click.argument("job_id", metavar="ID", type=click.UUID), json_option), function)
+
+
+def _with(options: Sequence[Callable[[Any], Any]], function: F) -> F:
+    verb = connected(function)
+    for option in reversed(options):
+        verb = option(verb)
+    return verb
 
 
 def emit_json(document: Document) -> None:

@@ -95,7 +95,6 @@ def test_every_step_of_every_life_is_as_the_model_says(postgres_dsn: str) -> Non
             settings=settings(
                 max_examples=60,
                 stateful_step_count=60,
-                deadline=None,
                 database=None,
                 suppress_health_check=list(HealthCheck),
             ),

@@ -17,7 +17,7 @@ FAULTS = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(FAULTS, st.integers(0, 2**32))
 def test_no_observer_ever_declares_lost_what_may_still_execute(faults: list[Fault], seed: int) -> None:
     assert not ran(faults, seed).wrong

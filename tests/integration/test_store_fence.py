@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from mutirao.domain.job import State
-from mutirao.errors import Fenced
+from mutirao.errors import Fenced, StoreUnavailable
 from mutirao.loop import boottime
 from mutirao.store.assignment import AssignmentStore
 from mutirao.store.database import TermHeld
@@ -177,6 +177,16 @@ def test_a_fenced_session_left_alone_is_ended_by_the_server(stage: Stage) -> Non
     alive = "SELECT count(*) AS n FROM pg_stat_activity WHERE pid = %s"
     until(lambda: stage.rows(alive, pid)[0].n == 0, 4.0, "the idle office's session is ended")
     frozen.close()
+    stage.terms.beat(office, 1.0)
+
+
+def test_an_office_frozen_after_an_answer_is_ended_by_the_server(stage: Stage) -> None:
+    """As the application sends it: pipelined, where only a sync lets the server see an idle session."""
+    office = stage.office()
+    alive = "SELECT count(*) AS n FROM pg_stat_activity WHERE pid = %s"
+    with pytest.raises(StoreUnavailable), stage.database.transaction(office=office) as tx:
+        pid = tx.one("SELECT pg_backend_pid() AS pid").pid
+        until(lambda: stage.rows(alive, pid)[0].n == 0, 4.0, "the idle office's session is ended")
     stage.terms.beat(office, 1.0)
 
 

@@ -37,6 +37,9 @@ _SESSION = {
 # Queues fill and empty faster than statistics follow: indexes are always right, and planning once is enough.
 _STEADY_PLANS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off"}
 _ATTEMPTS = 5
+# PostgreSQL 17 and newer end a session whose client is frozen between two statements, too.
+_HAS_TRANSACTION_TIMEOUT = 170000
+_TRANSACTION_WITHIN = 20
 
 
 # A frozen server keeps its connections open: only this bounds the wait for it (above statement_timeout).
@@ -61,11 +64,37 @@ class TermHeld(NamedTuple):
     holder: str
 
 
+class Answer:
+    """What a sent statement answers; reading it waits for everything that was sent so far."""
+
+    def __init__(self, transaction: Transaction, cursor: psycopg.Cursor[Any]) -> None:
+        self._transaction = transaction
+        self._cursor = cursor
+
+    def fetchall(self) -> list[Any]:
+        """All rows."""
+        self._transaction.sync()
+        return self._cursor.fetchall()
+
+    def fetchone(self) -> Any | None:
+        """The first row, None if there is none."""
+        self._transaction.sync()
+        return self._cursor.fetchone()
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the statement touched."""
+        self._transaction.sync()
+        return self._cursor.rowcount
+
+
 class Transaction:
     """One open transaction; every answer it gives is provisional until `transaction()` ends without error."""
 
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], pipeline: psycopg.Pipeline) -> None:
         self._connection = connection
+        self._pipeline = pipeline
+        self._synced = False
 
     def rows(self, query: str, params: Mapping[str, object] | None = None) -> list[Any]:
         """Runs the statement and waits for its rows."""
@@ -84,20 +113,22 @@ class Transaction:
 
     def execute(self, query: str, params: Mapping[str, object] | None = None) -> int:
         """Runs the statement and waits for the number of rows it touched."""
-        cursor = self.send(query, params)
-        self._flush()
-        return cursor.rowcount
+        return self.send(query, params).rowcount
 
-    def send(self, query: str, params: Mapping[str, object] | None = None) -> psycopg.Cursor[Any]:
-        """Sends the statement without waiting; its cursor's rows are read later."""
-        return self._connection.execute(query, params)
+    def send(self, query: str, params: Mapping[str, object] | None = None) -> Answer:
+        """Sends the statement without waiting; its answer is read later."""
+        self._synced = False
+        return Answer(self, self._connection.execute(query, params))
 
     def sync(self) -> None:
-        """Waits until everything sent so far has been carried out."""
-        self._flush()
+        """Waits until everything sent so far has been carried out.
 
-    def _flush(self) -> None:
-        self._connection.execute("SELECT").fetchall()
+        Only after this does the server take the session for idle, and end it if nothing more comes: a mere
+        flush would let a client that is frozen here keep its locks for ever.
+        """
+        if not self._synced:
+            self._pipeline.sync()
+            self._synced = True
 
 
 class Database:
@@ -159,13 +190,13 @@ class Database:
         with self._lent() as connection:
             state = _Progress()
             try:
-                with connection.pipeline():
+                with connection.pipeline() as pipeline:
                     connection.execute("BEGIN")
                     if not synchronous:
                         connection.execute("SET LOCAL synchronous_commit = off")
                     if office is not None:
                         connection.execute("SELECT fence(%s, %s)", (office.term, office.holder))
-                    yield Transaction(connection)
+                    yield Transaction(connection, pipeline)
                     _warnings(connection).clear()
                     state.committing = True
                     connection.execute("COMMIT")
@@ -239,6 +270,8 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
             heard.append(diagnostic.message_primary or "")
 
     connection.add_notice_handler(hear)
+    if connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
+        connection.execute(f"SET transaction_timeout = '{_TRANSACTION_WITHIN}s'")
 
 
 def _leave(connection: psycopg.Connection[Any]) -> None:

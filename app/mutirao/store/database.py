@@ -5,6 +5,7 @@ A transaction's statements are pipelined: nothing waits for an answer until some
 
 from __future__ import annotations
 
+import select
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
@@ -127,8 +128,19 @@ class Transaction:
         flush would let a client that is frozen here keep its locks for ever.
         """
         if not self._synced:
+            self._push()
             self._pipeline.sync()
             self._synced = True
+
+    def _push(self) -> None:
+        """Gets out what the socket's buffer could not hold: the driver's sync only waits for answers."""
+        server = self._connection.pgconn
+        while server.flush():
+            readable, writable, _ = select.select([server.socket], [server.socket], [], ANSWER_WITHIN)
+            if readable:
+                server.consume_input()
+            if not readable and not writable:
+                raise psycopg.OperationalError("the server takes nothing")
 
 
 class Database:

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+from prometheus_client import REGISTRY
 
 from mutirao.domain.job import State
 from mutirao.errors import Fenced, StoreUnavailable
@@ -62,14 +63,19 @@ WRITES: dict[str, Write] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_an_old_terms_write_raises_and_changes_nothing(stage: Stage, write: Write) -> None:
+def test_an_old_terms_write_raises_changes_nothing_and_is_counted(stage: Stage, write: Write) -> None:
     node = busy(stage)
     old = stage.coordinator()
     stage.office()
-    before = everything(stage)
+    before, count = everything(stage), refusals()
     with pytest.raises(Fenced):
         write(old, stage, node)
     assert everything(stage) == before
+    assert refusals() == count + 1
+
+
+def refusals() -> float:
+    return REGISTRY.get_sample_value("mutirao_fenced_transactions_total") or 0.0
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)

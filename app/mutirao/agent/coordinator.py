@@ -81,7 +81,6 @@ class Coordinator:
         try:
             return self._work(self._store)
         except Fenced as error:
-            metrics.FENCED.inc()
             self._elector.leave(office, error.message)
             return 0.0
 

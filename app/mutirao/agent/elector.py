@@ -180,7 +180,6 @@ class Elector:
         try:
             self._terms.beat(office, started - self._beaten)
         except Fenced as error:
-            metrics.FENCED.inc()
             self.leave(office, error.message)
             return 0.0
         self._beaten = max(self._beaten, started)

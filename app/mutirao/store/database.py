@@ -18,7 +18,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mutirao.errors import Fenced, InvalidInput, OutcomeUnknown, StoreUnavailable, Superseded
 from mutirao.logs import get_logger
-from mutirao.metrics import UNKNOWN_COMMITS
+from mutirao.metrics import FENCED, UNKNOWN_COMMITS
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -298,6 +298,8 @@ def _translate(error: psycopg.Error, state: _Progress) -> Exception:
     code = error.sqlstate or ""
     ours = _OURS.get(code)
     if ours is not None:
+        if ours is Fenced:
+            FENCED.inc()
         return ours(str(error))
     if isinstance(error, psycopg.DataError) or code.startswith("54"):
         return InvalidInput("", f"PostgreSQL refused a value: {error}")

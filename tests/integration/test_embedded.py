@@ -17,6 +17,7 @@ from mutirao.embedded.postgres import Postgres
 from mutirao.embedded.process import spawn, stop
 from mutirao.embedded.valkey import Valkey
 from mutirao.errors import MutiraoError, Unavailable
+from tests.support.waiting import until
 
 SMALL = {"shared_buffers": "16MB", "max_connections": "10", "min_wal_size": "32MB"}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root changes accounts")
@@ -145,6 +146,9 @@ def test_only_what_carries_the_clusters_mark_is_ended(home: Path) -> None:
     marked = spawn(["sleep", "60"], log=home / "a.log", env={**environment, orphans.MARKER: "mine"})
     foreign = spawn(["sleep", "60"], log=home / "a.log", env={**environment, orphans.MARKER: "mine-too"})
     try:
+        # It carries its own mark only once the new program has begun.
+        mark = f"{orphans.MARKER}=mine".encode()
+        until(lambda: mark in Path(f"/proc/{marked.pid}/environ").read_bytes().split(b"\0"), 5.0, "marked")
         assert orphans.end_marked("mine") == [marked.pid]
         assert marked.wait(5) == -signal.SIGKILL
         assert foreign.poll() is None

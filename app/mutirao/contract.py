@@ -27,6 +27,7 @@ P_contra = TypeVar("P_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
+LONGEST_GRACE = 60.0
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -45,6 +46,7 @@ class HandlerDefaults:
     max_retries: int = 3
     backoff: Backoff = field(default_factory=Backoff)
     priority: int = 5
+    cancel_grace: float = 0.0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.timeout) and self.timeout > 0):
@@ -53,6 +55,10 @@ class HandlerDefaults:
             raise ContractError(f"max_retries must not be negative: {self.max_retries!r}")
         if not 0 <= self.priority <= 9:
             raise ContractError(f"priority must be between 0 and 9: {self.priority!r}")
+        if not 0 <= self.cancel_grace <= LONGEST_GRACE:
+            raise ContractError(
+                f"cancel_grace must be from 0 to {LONGEST_GRACE:g} seconds, not {self.cancel_grace!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +162,10 @@ def handler(
     max_retries: int = 3,
     backoff: Backoff | None = None,
     priority: int = 5,
+    cancel_grace: float = 0.0,
 ) -> Callable[[Callable[..., R]], FunctionHandler[Any, R]]:
     """Makes a Handler of `function(payload: P[, context]) -> R`; the types come from its annotations."""
-    defaults = HandlerDefaults(queue, timeout, max_retries, backoff or Backoff(), priority)
+    defaults = HandlerDefaults(queue, timeout, max_retries, backoff or Backoff(), priority, cancel_grace)
 
     def decorate(function: Callable[..., R]) -> FunctionHandler[Any, R]:
         parameters = list(inspect.signature(function).parameters.values())

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mutirao.contract import Bound, Contract, FunctionHandler, Handler
 from mutirao.errors import ContractError
 from mutirao.handlers import built_in
+
+if TYPE_CHECKING:  # a runner does without settings
+    from mutirao.settings import Settings
 
 ENTRY_POINTS = "mutirao.handlers"
 Named = tuple[str, Handler[Any, Any]]
@@ -24,10 +27,24 @@ Named = tuple[str, Handler[Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class HandlerConfig:
-    """Where handlers come from; `modules` are dotted names, or paths of `.py` files."""
+    """Where handlers come from; `modules` are dotted names, or paths of `.py` files; '' is no directory."""
 
     checksum_roots: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    directory: str = ""
+    commands: tuple[str, ...] = ()
+    http_hosts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Settings) -> HandlerConfig:
+        """What this node's settings say about handlers."""
+        return cls(
+            checksum_roots=tuple(map(str, settings.checksum_roots)),
+            modules=tuple(settings.handler_modules),
+            directory=str(settings.handlers_dir or ""),
+            commands=tuple(map(str, settings.commands)),
+            http_hosts=tuple(settings.http_hosts),
+        )
 
     def __post_init__(self) -> None:
         # Runners work in another directory than the agent.
@@ -35,6 +52,8 @@ class HandlerConfig:
         modules = tuple(str(Path(name).absolute()) if name.endswith(".py") else name for name in self.modules)
         object.__setattr__(self, "checksum_roots", roots)
         object.__setattr__(self, "modules", modules)
+        if self.directory:
+            object.__setattr__(self, "directory", str(Path(self.directory).absolute()))
 
 
 class Registry:

@@ -70,19 +70,22 @@ class Settings(BaseModel):
     api_token: SecretStr | None = None
     checksum_roots: list[Path] = []
     handler_modules: list[str] = []
+    handlers_dir: Path | None = None
+    commands: list[Path] = []
+    http_hosts: list[str] = []
     drain_timeout: Annotated[float, Field(ge=0, le=3600)] = 20.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_json: bool = False
     failpoints: Path | None = None
 
-    @field_validator("state_dir", "runtime_dir", "failpoints")
+    @field_validator("state_dir", "runtime_dir", "failpoints", "handlers_dir")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         if value is not None and not value.is_absolute():
             raise ValueError("must be an absolute path")
         return value
 
-    @field_validator("checksum_roots")
+    @field_validator("checksum_roots", "commands")
     @classmethod
     def _all_absolute(cls, value: list[Path]) -> list[Path]:
         for root in value:

@@ -176,7 +176,16 @@ def test_annotations_are_required() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"timeout": 0.0}, {"timeout": float("inf")}, {"max_retries": -1}, {"priority": 10}]
+    "wrong",
+    [
+        {"timeout": 0.0},
+        {"timeout": float("inf")},
+        {"max_retries": -1},
+        {"priority": 10},
+        {"cancel_grace": -1.0},
+        {"cancel_grace": 61.0},
+        {"cancel_grace": float("nan")},
+    ],
 )
 def test_defaults_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ContractError, match=next(iter(wrong))):

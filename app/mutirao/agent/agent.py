@@ -57,10 +57,7 @@ class Agent:
         )
         self._nodes = NodeStore(self._database)
         self._identity = NodeIdentity(settings.state_dir, settings.runtime_dir)
-        config = HandlerConfig(
-            checksum_roots=tuple(str(root) for root in settings.checksum_roots),
-            modules=tuple(settings.handler_modules),
-        )
+        config = HandlerConfig.of(settings)
         self._contracts = published(load_registry(config).contracts())
         self._runners = Runners(self._identity.id, settings.slots, config, settings.runtime_dir)
 

@@ -60,6 +60,7 @@ class Settings(BaseModel):
     runtime_dir: Path = Field(default_factory=_default_runtime_dir)
     postgres: SecretStr
     redis: SecretStr
+    redis_prefix: str = Field(default="mutirao", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
     redis_replicas: Annotated[int, Field(ge=0)] = 0
     slots: Annotated[int, Field(ge=1, le=1024)] = Field(default_factory=_default_slots)
     web_host: str = "127.0.0.1"

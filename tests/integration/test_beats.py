@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 import redis
 
-from mutirao.coordination import keys
 from mutirao.coordination.beats import RedisBeats
 from mutirao.coordination.connection import connect
+from mutirao.coordination.keys import DEFAULT as keys
 from mutirao.loop import boottime
 from tests.support.valkey import ScratchServer, scratch_server
 from tests.support.waiting import until

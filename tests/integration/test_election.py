@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mutirao.coordination import keys
 from mutirao.coordination.connection import connect
 from mutirao.coordination.election import LeaderKey, Renewal
+from mutirao.coordination.keys import DEFAULT as keys
 from mutirao.errors import CoordinationUnavailable, SettingsError
 from mutirao.loop import boottime
 from tests.support.valkey import ScratchServer, scratch_server
@@ -38,7 +38,7 @@ def test_taking_again_after_a_lost_answer_succeeds_and_prolongs(redis_url: str) 
     key = LeaderKey(client)
     assert key.take(A, ttl_ms=5_000)
     assert key.take(A, ttl_ms=60_000)
-    assert int(client.pttl(keys.LEADER)) > 5_000
+    assert int(client.pttl(keys.leader)) > 5_000
 
 
 def test_renewal_prolongs_the_own_key_only(redis_url: str) -> None:
@@ -47,9 +47,9 @@ def test_renewal_prolongs_the_own_key_only(redis_url: str) -> None:
     assert key.renew(A) is Renewal.MISSING
     key.take(A, ttl_ms=1_000)
     assert key.renew(A, ttl_ms=60_000) is Renewal.RENEWED
-    assert int(client.pttl(keys.LEADER)) > 1_000
+    assert int(client.pttl(keys.leader)) > 1_000
     assert key.renew(B, ttl_ms=900_000) is Renewal.FOREIGN
-    assert int(client.pttl(keys.LEADER)) <= 60_000
+    assert int(client.pttl(keys.leader)) <= 60_000
 
 
 def test_a_expires_b_acquires_a_releases_and_b_keeps_it(redis_url: str) -> None:

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 import pytest
 import redis
 
-from mutirao.coordination import keys
 from mutirao.coordination.connection import connect
+from mutirao.coordination.keys import DEFAULT as keys
 from mutirao.coordination.locks import ExecutionLocks
 from mutirao.errors import CoordinationUnavailable
 from tests.support.waiting import until

@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from mutirao.coordination import keys
 from mutirao.coordination.connection import connect
+from mutirao.coordination.keys import DEFAULT as keys
 from mutirao.coordination.wakeup import Subscription, Wakeups
 from mutirao.loop import boottime
 from tests.support.valkey import ScratchServer, scratch_server
@@ -52,7 +52,7 @@ def cancelled() -> Heard:
 
 @pytest.fixture
 def subscription(server: ScratchServer, node: Heard, cancelled: Heard) -> Iterator[Subscription]:
-    channels = {keys.node_channel(NODE): node, keys.CANCEL_CHANNEL: cancelled}
+    channels = {keys.node_channel(NODE): node, keys.cancel_channel: cancelled}
     listening = Subscription(server.url, channels)
     listening.start()
     until(lambda: listening.connected, 5, "subscribed")
@@ -183,7 +183,7 @@ def test_a_callback_that_fails_does_not_end_the_subscription(server: ScratchServ
 
 def test_works_over_a_unix_socket_with_a_password(redis_url: str) -> None:
     heard = Heard()
-    listening = Subscription(redis_url, {keys.COORDINATOR_CHANNEL: heard})
+    listening = Subscription(redis_url, {keys.coordinator_channel: heard})
     listening.start()
     try:
         until(lambda: listening.connected, 5, "subscribed")

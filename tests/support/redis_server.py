@@ -10,7 +10,6 @@ from types import TracebackType
 
 import redis
 
-from mutirao.coordination import keys
 from mutirao.embedded.binaries import valkey_binary
 from tests.support.processes import send
 from tests.support.waiting import until
@@ -69,11 +68,11 @@ class RedisServer:
 
     def has_leader(self) -> bool:
         """True while the leader key is there."""
-        return bool(self._client.exists(keys.LEADER))
+        return any(self._client.scan_iter("*:leader"))
 
     def beating(self) -> list[str]:
         """The keys of the beats that are there."""
-        return list(self._client.scan_iter(f"{keys.PREFIX}beat:*"))
+        return list(self._client.scan_iter("*:beat:*"))
 
     def _answers(self) -> bool:
         try:

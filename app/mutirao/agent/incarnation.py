@@ -15,10 +15,10 @@ from mutirao.agent.locking import Locking
 from mutirao.agent.runners import Runners
 from mutirao.agent.worker import Worker
 from mutirao.agent.workload import Workload
-from mutirao.coordination import keys
 from mutirao.coordination.beats import RedisBeats
 from mutirao.coordination.connection import Redis, connect
 from mutirao.coordination.election import LeaderKey
+from mutirao.coordination.keys import Keys
 from mutirao.coordination.locks import ExecutionLocks
 from mutirao.coordination.wakeup import Subscription, Wakeups
 from mutirao.domain.job import Outcome
@@ -59,12 +59,13 @@ class Incarnation:
         self._told = settings.slots
         url = settings.redis.get_secret_value()
         redis = connect(url)
-        self._wakeups = Wakeups(redis)
+        self._keys = Keys(settings.redis_prefix)
+        self._wakeups = Wakeups(redis, self._keys)
         self._workload = Workload(settings.slots)
         self._beating = self._make_beating(connect(url), lease, endings)
         self._elector = Elector(
             member,
-            LeaderKey(connect(url)),
+            LeaderKey(connect(url), self._keys),
             TermStore(database),
             eligible=lambda: not self._draining and self._beating.stands(),
             on_change=self._wake_coordinator,
@@ -86,7 +87,7 @@ class Incarnation:
         return Beating(
             self._member,
             self._nodes,
-            RedisBeats(redis, self._member.node, self._settings.redis_replicas),
+            RedisBeats(redis, self._member.node, self._settings.redis_replicas, keys=self._keys),
             lease,
             extend=self._runners.extend,
             capacity=self._capacity,
@@ -97,7 +98,7 @@ class Incarnation:
 
     def _make_claims(self, redis: Redis, lease: LeaseSettings, database: Database) -> Claims:
         locking = Locking(
-            ExecutionLocks(redis, lease.lease + lease.guard),
+            ExecutionLocks(redis, lease.lease + lease.guard, self._keys),
             self._member.owner,
             near=self._beating.redis_is_near,
             kill=self._worker.kill,
@@ -116,9 +117,9 @@ class Incarnation:
 
     def _channels(self) -> dict[str, Callable[[str], None]]:
         return {
-            keys.COORDINATOR_CHANNEL: lambda _: self._coordinator.wake(),
-            keys.node_channel(self._member.node): lambda _: self._claims.wake(),
-            keys.CANCEL_CHANNEL: lambda _: self._claims.look_for_cancels(),
+            self._keys.coordinator_channel: lambda _: self._coordinator.wake(),
+            self._keys.node_channel(self._member.node): lambda _: self._claims.wake(),
+            self._keys.cancel_channel: lambda _: self._claims.look_for_cancels(),
         }
 
     def start(self) -> None:

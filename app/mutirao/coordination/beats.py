@@ -8,7 +8,7 @@ from uuid import UUID
 
 import redis
 
-from mutirao.coordination import keys
+from mutirao.coordination.keys import DEFAULT, Keys
 from mutirao.domain.liveness import RedisReading
 from mutirao.loop import boottime
 
@@ -22,8 +22,11 @@ class RedisBeats:
     `replicas` is m - 1, what WAIT must return at least; `wait` bounds it, below the client's timeout.
     """
 
-    def __init__(self, client: redis.Redis, node: UUID, replicas: int, *, wait: float = 0.5) -> None:
+    def __init__(
+        self, client: redis.Redis, node: UUID, replicas: int, *, keys: Keys = DEFAULT, wait: float = 0.5
+    ) -> None:
         self._client = client
+        self._keys = keys
         self._node = node
         self._replicas = replicas
         self._wait_ms = int(wait * 1000)
@@ -35,13 +38,15 @@ class RedisBeats:
         nodes = sorted({self._node, *peers})
         # Not MULTI: inside it WAIT does not wait.
         pipe = self._client.pipeline(transaction=False)
-        pipe.set(keys.beat(self._node), f"{incarnation}:{counter}", ex=BEAT_TTL)
+        pipe.set(self._keys.beat(self._node), f"{incarnation}:{counter}", ex=BEAT_TTL)
         for node in self._missing.intersection(nodes):
             # Only a value that is there can be seen not to move; being unique, this one never hides a beat.
-            pipe.set(keys.beat(node), f"missing:{self._node}:{incarnation}:{counter}", ex=BEAT_TTL, nx=True)
+            pipe.set(
+                self._keys.beat(node), f"missing:{self._node}:{incarnation}:{counter}", ex=BEAT_TTL, nx=True
+            )
         if self._replicas:
             pipe.wait(self._replicas, self._wait_ms)
-        pipe.mget([keys.beat(node) for node in nodes])
+        pipe.mget([self._keys.beat(node) for node in nodes])
         pipe.info("server")
         try:
             replies = pipe.execute(raise_on_error=False)

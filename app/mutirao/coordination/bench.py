@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mutirao.coordination import keys
 from mutirao.coordination.connection import Redis, wrapped
+from mutirao.coordination.keys import DEFAULT
 from mutirao.loop import boottime
 
 _PIPELINE = 1000
@@ -11,7 +11,7 @@ _PIPELINE = 1000
 
 def pipelined_sets(client: Redis, pipelines: int) -> float:
     """SETs per second, a thousand to a pipeline; the keys are gone afterwards."""
-    names = [keys.bench(number) for number in range(_PIPELINE)]
+    names = [DEFAULT.bench(number) for number in range(_PIPELINE)]
     with wrapped():
         started = boottime()
         for _ in range(pipelines):

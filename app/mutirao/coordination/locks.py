@@ -7,8 +7,8 @@ from uuid import UUID
 
 import redis
 
-from mutirao.coordination import keys
 from mutirao.coordination.connection import wrapped
+from mutirao.coordination.keys import DEFAULT, Keys
 from mutirao.coordination.scripts import Script
 
 _HOLD = Script("hold_locks.lua")
@@ -24,8 +24,9 @@ class ExecutionLocks:
     claim in PostgreSQL is authority enough.
     """
 
-    def __init__(self, client: redis.Redis, ttl: float) -> None:
+    def __init__(self, client: redis.Redis, ttl: float, keys: Keys = DEFAULT) -> None:
         self._client = client
+        self._keys = keys
         self._ttl_ms = int(ttl * 1000)
 
     def acquire(self, claims: Sequence[Claim], owner: str) -> list[bool]:
@@ -44,5 +45,5 @@ class ExecutionLocks:
         if not claims:
             return []
         with wrapped():
-            refused = set(script(self._client, [keys.job_lock(job) for job, _ in claims], args))
+            refused = set(script(self._client, [self._keys.job_lock(job) for job, _ in claims], args))
         return [position not in refused for position in range(1, len(claims) + 1)]

@@ -10,8 +10,8 @@ from uuid import UUID
 import redis
 from redis.client import PubSub
 
-from mutirao.coordination import keys
 from mutirao.coordination.connection import connect
+from mutirao.coordination.keys import DEFAULT, Keys
 from mutirao.logs import get_logger
 from mutirao.loop import Loop, boottime
 
@@ -29,13 +29,14 @@ READ_FOR = 0.5
 class Wakeups:
     """Publishes hints; never raises, and while Redis does not answer costs next to nothing."""
 
-    def __init__(self, client: redis.Redis) -> None:
+    def __init__(self, client: redis.Redis, keys: Keys = DEFAULT) -> None:
         self._client = client
+        self._keys = keys
         self._silent_until = 0.0
 
     def publish_coordinator(self) -> None:
         """There is something to plan."""
-        self._publish([(keys.COORDINATOR_CHANNEL, "")])
+        self._publish([(self._keys.coordinator_channel, "")])
 
     def publish_node(self, node: UUID) -> None:
         """The node was given something."""
@@ -43,11 +44,11 @@ class Wakeups:
 
     def publish_nodes(self, nodes: Iterable[UUID]) -> None:
         """Each of these nodes was given something."""
-        self._publish([(keys.node_channel(node), "") for node in nodes])
+        self._publish([(self._keys.node_channel(node), "") for node in nodes])
 
     def publish_cancel(self, jobs: Iterable[UUID]) -> None:
         """A cancel was requested for these running jobs; every node hears of it."""
-        self._publish([(keys.CANCEL_CHANNEL, " ".join(str(job) for job in jobs))])
+        self._publish([(self._keys.cancel_channel, " ".join(str(job) for job in jobs))])
 
     def _publish(self, messages: list[tuple[str, str]]) -> None:
         if not messages or boottime() < self._silent_until:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mutirao.coordination.connection import connect, wrapped
+from mutirao.coordination.keys import Keys
 from mutirao.coordination.wakeup import Wakeups
 from mutirao.services.contracts import ContractBook
 from mutirao.services.grouping import GroupCommit
@@ -50,7 +51,7 @@ def open_services(settings: Settings) -> Services:
     probe = Database(dsn, application_name=f"{name} probe", size=1, timeout=_HEALTH_TIMEOUT)
     insights, jobs = Insights(database), Jobs(database)
     url = settings.redis.get_secret_value()
-    waker = Waker(Wakeups(connect(url)))
+    waker = Waker(Wakeups(connect(url), Keys(settings.redis_prefix)))
     return Services(
         submission=Submission(GroupCommit(jobs.submit), ContractBook(insights.contracts), waker.work),
         jobs=JobService(jobs, insights, waker),

@@ -73,7 +73,10 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job as accepted at the door, not yet stored; `payload` is JSON text, exactly as validated."""
+    """A job as accepted at the door, not yet stored; `payload` is JSON text, exactly as validated.
+
+    `contract` is the id of the one it was found to fit; 0 is none yet.
+    """
 
     id: UUID
     handler: str
@@ -88,6 +91,7 @@ class NewJob:
     request_hash: bytes = b""
     submitted_by: str = ""
     traceparent: str = ""
+    contract: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,5 +163,6 @@ class _Submission:
             "keys": [job.idempotency_key for job in jobs],
             "submitted_bys": [job.submitted_by for job in jobs],
             "traceparents": [job.traceparent for job in jobs],
+            "contracts": [job.contract for job in jobs],
         }
         return {row.id: State(row.state) for row in self._tx.rows(_SQL.insert_jobs, params)}

@@ -101,10 +101,10 @@ gone AS MATERIALIZED (
 ), finished AS (
     INSERT INTO finished_jobs (id, state, handler, payload, queue, priority, max_retries, max_attempts,
         backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
-        attempt, node, started_at, cancel_requested_at, finished_at, error)
+        contract, attempt, node, started_at, cancel_requested_at, finished_at, error)
     SELECT id, next, handler, payload, queue, priority, max_retries, max_attempts,
         backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
-        attempt, node, started_at, cancel_requested_at, now, error
+        contract, attempt, node, started_at, cancel_requested_at, now, error
     FROM moved, clock
 ), kept AS (
     UPDATE jobs SET state = 'queued', node = NULL, incarnation = NULL, claim_token = NULL,

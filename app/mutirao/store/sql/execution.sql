@@ -49,10 +49,10 @@ held AS MATERIALIZED (
 ), finished AS (
     INSERT INTO finished_jobs (id, state, handler, payload, queue, priority, max_retries, max_attempts,
         backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
-        attempt, node, started_at, cancel_requested_at, finished_at, result, error)
+        contract, attempt, node, started_at, cancel_requested_at, finished_at, result, error)
     SELECT id, next, handler, payload, queue, priority, max_retries, max_attempts,
         backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
-        attempt, node, started_at, cancel_requested_at, now, result::jsonb, error::jsonb
+        contract, attempt, node, started_at, cancel_requested_at, now, result::jsonb, error::jsonb
     FROM moved, clock
 ), retried AS (
     UPDATE jobs SET state = held.next, node = NULL, incarnation = NULL, claim_token = NULL,
@@ -122,10 +122,10 @@ held AS MATERIALIZED (
 ), finished AS (
     INSERT INTO finished_jobs (id, state, handler, payload, queue, priority, max_retries, max_attempts,
         backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
-        attempt, node, started_at, cancel_requested_at, finished_at)
+        contract, attempt, node, started_at, cancel_requested_at, finished_at)
     SELECT id, 'cancelled', handler, payload, queue, priority, max_retries, max_attempts + 1,
         backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
-        attempt, NULL, NULL, cancel_requested_at, now
+        contract, attempt, NULL, NULL, cancel_requested_at, now
     FROM moved, clock
 ), logged AS (
     INSERT INTO audit (job_id, attempt, event, from_state, to_state, actor, node, incarnation)

@@ -17,19 +17,19 @@ WHERE idempotency_key = ANY(%(keys)s::text[])
 WITH clock AS MATERIALIZED (SELECT cluster_now() AS now, aging FROM cluster),
 stored AS (
     INSERT INTO jobs (id, state, handler, payload, queue, priority, max_retries, max_attempts, backoff_base,
-                      backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
-                      rank, queued_at)
+                      backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, contract,
+                      created_at, rank, queued_at)
     SELECT id, CASE WHEN run_at > now THEN 'scheduled' ELSE 'queued' END::job_state,
            handler, payload::jsonb, queue, priority, max_retries, max_retries + 1, backoff_base,
-           backoff_cap, timeout, coalesce(run_at, now), key, submitted_by, traceparent, now,
+           backoff_cap, timeout, coalesce(run_at, now), key, submitted_by, traceparent, contract, now,
            extract(epoch FROM greatest(run_at, now)) - priority * aging,
            CASE WHEN run_at > now THEN NULL ELSE now END
     FROM unnest(%(ids)s::uuid[], %(handlers)s::text[], %(payloads)s::text[], %(queues)s::text[],
                 %(priorities)s::smallint[], %(max_retries)s::int[], %(backoff_bases)s::float8[],
                 %(backoff_caps)s::float8[], %(timeouts)s::float8[], %(run_ats)s::timestamptz[],
-                %(keys)s::text[], %(submitted_bys)s::text[], %(traceparents)s::text[])
+                %(keys)s::text[], %(submitted_bys)s::text[], %(traceparents)s::text[], %(contracts)s::int[])
         AS given (id, handler, payload, queue, priority, max_retries, backoff_base, backoff_cap, timeout,
-                  run_at, key, submitted_by, traceparent),
+                  run_at, key, submitted_by, traceparent, contract),
         clock
     ON CONFLICT (id) DO NOTHING
     RETURNING id, state, submitted_by
@@ -61,10 +61,10 @@ moved AS (
 ), finished AS (
     INSERT INTO finished_jobs (id, state, handler, payload, queue, priority, max_retries, max_attempts,
         backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
-        attempt, node, started_at, cancel_requested_at, finished_at)
+        contract, attempt, node, started_at, cancel_requested_at, finished_at)
     SELECT id, 'cancelled', handler, payload, queue, priority, max_retries, max_attempts,
         backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
-        attempt, node, started_at, now, now
+        contract, attempt, node, started_at, now, now
     FROM moved, clock
 ), logged AS (
     INSERT INTO audit (job_id, attempt, event, from_state, to_state, actor)
@@ -93,11 +93,11 @@ moved AS (
     WHERE id = ANY(%(ids)s::uuid[]) AND state::text = 'dead' AND discarded_at IS NULL RETURNING *
 ), stored AS (
     INSERT INTO jobs (id, state, handler, payload, queue, priority, max_retries, max_attempts, backoff_base,
-        backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at, attempt, rank,
-        queued_at)
+        backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
+        contract, attempt, rank, queued_at)
     SELECT id, 'queued', handler, payload, queue, priority, max_retries, attempt + max_retries + 1,
         backoff_base, backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
-        attempt, extract(epoch FROM now) - priority * aging, now
+        contract, attempt, extract(epoch FROM now) - priority * aging, now
     FROM moved, clock
     RETURNING id, attempt, max_attempts
 ), logged AS (

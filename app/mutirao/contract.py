@@ -7,19 +7,36 @@ import inspect
 import json
 import math
 import re
-import time
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
-from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 from pydantic import ValidationError as PydanticRefusal
 from pydantic_core import PydanticSerializationError
 
+from mutirao.context import Context, ContextLost, Discard, Retry
 from mutirao.domain.job import Backoff
 from mutirao.errors import ContractError
+
+__all__ = [
+    "Bound",
+    "Context",
+    "ContextLost",
+    "Contract",
+    "Discard",
+    "FunctionHandler",
+    "Handler",
+    "HandlerDefaults",
+    "Payload",
+    "PayloadRefused",
+    "ResultRefused",
+    "Retry",
+    "contract_of",
+    "fingerprint",
+    "handler",
+]
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -59,43 +76,6 @@ class HandlerDefaults:
             raise ContractError(
                 f"cancel_grace must be from 0 to {LONGEST_GRACE:g} seconds, not {self.cancel_grace!r}"
             )
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a handler may know of its attempt; `token` grows with every attempt of the job, for fencing."""
-
-    job_id: UUID
-    attempt: int
-    deadline: float = math.inf
-
-    @property
-    def idempotency_key(self) -> str:
-        """The same for every attempt and replay of the job."""
-        return str(self.job_id)
-
-    @property
-    def token(self) -> tuple[UUID, int]:
-        """The fencing token: whatever the handler writes to should refuse a smaller attempt of the job."""
-        return (self.job_id, self.attempt)
-
-    def remaining(self) -> float:
-        """Seconds until this attempt is killed, never negative (CLOCK_BOOTTIME)."""
-        return max(0.0, self.deadline - time.clock_gettime(time.CLOCK_BOOTTIME))
-
-
-class Retry(Exception):
-    """Raised by a handler: this attempt failed; try again `after` seconds (None: the job's backoff)."""
-
-    def __init__(self, reason: str = "", after: float | None = None) -> None:
-        super().__init__(reason)
-        if after is not None and not (math.isfinite(after) and after >= 0):
-            raise ValueError(f"after must be a number of seconds from 0 up, not {after!r}")
-        self.after = after
-
-
-class Discard(Exception):
-    """Raised by a handler: this attempt failed and no other can succeed."""
 
 
 class PayloadRefused(ContractError):

@@ -10,11 +10,11 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
-from prometheus_client import REGISTRY
 
 from mutirao.domain.job import State
 from mutirao.errors import Fenced, StoreUnavailable
 from mutirao.loop import boottime
+from mutirao.metrics import AGENT
 from mutirao.store.assignment import AssignmentStore
 from mutirao.store.database import TermHeld
 from tests.support.stage import Node, Stage, at_once, plan
@@ -75,7 +75,7 @@ def test_an_old_terms_write_raises_changes_nothing_and_is_counted(stage: Stage, 
 
 
 def refusals() -> float:
-    return REGISTRY.get_sample_value("mutirao_fenced_transactions_total") or 0.0
+    return AGENT.get_sample_value("mutirao_fenced_transactions_total") or 0.0
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)

@@ -69,7 +69,8 @@ class Agent:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._asked_to_stop)
         if self._settings.agent_port is not None:
-            start_http_server(self._settings.agent_port, addr=self._settings.web_host)
+            start_http_server(self._settings.agent_port, addr=self._settings.web_host, registry=metrics.AGENT)
+        metrics.SLOTS.set(self._settings.slots)
         lease, former = self._look()
         if lease is None:
             return Ending.DRAINED.value

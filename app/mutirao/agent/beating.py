@@ -90,6 +90,8 @@ class Beating:
     def start(self) -> None:
         """Hands the guard the first deadline and begins to beat."""
         self._extend(self._lease.deadline())
+        metrics.BEAT_AGE.labels("postgres").set_function(lambda: self._age(self._pg_accepted))
+        metrics.BEAT_AGE.labels("redis").set_function(lambda: self._age(self._redis_accepted))
         self._postgres.start()
         self._redis.start()
 
@@ -120,6 +122,10 @@ class Beating:
         with self._lock:
             return self._observer.stale_nodes() - {self._member.node}
 
+    def _age(self, accepted: float) -> float:
+        # Where there never was a beat, its silence began with this incarnation.
+        return boottime() - max(accepted, self._member.since)
+
     def _beat_postgres(self) -> float:
         started = boottime()
         with self._lock:
@@ -128,7 +134,6 @@ class Beating:
             self._extend(self._lease.deadline())
             self._counter += 1
             counter = self._counter
-        metrics.POSTGRES_ACCEPTED.set(0)
         reading = self._nodes.beat(
             self._member.node, self._member.incarnation, counter, redis_on, self._capacity()
         )
@@ -142,7 +147,6 @@ class Beating:
             self._extend(self._lease.deadline())
             self._peers = [row.node for row in reading.rows]
             self._pg_accepted = started
-        metrics.POSTGRES_ACCEPTED.set(1)
         if self.lost():
             self._on_lost()
         return self._pause(started, finished)
@@ -158,7 +162,6 @@ class Beating:
     def _beat_redis(self) -> float:
         self._redis_counter += 1
         reading = self._redis_beats.beat(self._member.incarnation, self._redis_counter, self._peers)
-        metrics.REDIS_ACCEPTED.set(int(reading.accepted))
         with self._lock:
             self._observer.redis_read(reading)
             if reading.accepted:

@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 from mutirao import metrics
 from mutirao.agent.locking import Locking
 from mutirao.agent.workload import Workload
-from mutirao.domain.job import Outcome
+from mutirao.domain.job import Outcome, State
 from mutirao.errors import InvalidInput, MutiraoError, OutcomeUnknown
 from mutirao.logs import get_logger
 from mutirao.loop import Loop, Timetable
@@ -153,7 +153,7 @@ class Claims:
         self._was_empty = not claims
         if not claims:
             return False
-        metrics.JOBS_CLAIMED.inc(len(claims))
+        metrics.CLAIMED.inc(len(claims))
         granted, refused = self._locking.acquire(claims)
         self._unstarted.extend(claim.key for claim in refused)
         self._hand_over(granted)
@@ -204,8 +204,8 @@ class Claims:
             claim = self._held.pop(ack.key, None)
             if ack.key in answer.refused:
                 continue
-            metrics.JOBS_ENDED.labels(ack.outcome).inc()
             if claim is not None:
+                _measure(claim, ack, answer)
                 count, seconds = self._counts.get((claim.handler, ack.outcome), (0, 0.0))
                 self._counts[claim.handler, ack.outcome] = (count + 1, seconds + ack.seconds)
         if answer.refused:
@@ -226,6 +226,7 @@ class Claims:
         if not tokens:
             return
         self._store.hand_back(tokens)
+        metrics.HANDED_BACK.inc(len(tokens))
         log.info("handed_back", attempts=len(tokens))
         for key in tokens:
             self._held.pop(key, None)
@@ -273,3 +274,19 @@ class Claims:
         counts, self._counts = self._counts, {}
         if counts:
             self._store.roll_up(counts)
+
+
+def _measure(claim: Claim, ack: Ack, answer: Acknowledged) -> None:
+    metrics.attempt_ended(claim.handler, ack.outcome, ack.seconds)
+    state = answer.applied.get(ack.key) or _asked_for(ack)
+    if state is State.DEAD:
+        metrics.DEAD.inc()
+    elif state in (State.SCHEDULED, State.QUEUED):
+        metrics.RETRIES.inc()
+
+
+def _asked_for(ack: Ack) -> State:
+    """Where an end leads that was applied by a try whose answer was lost."""
+    if ack.outcome in (Outcome.SUCCEEDED, Outcome.CANCELLED):
+        return State(ack.outcome)
+    return State.DEAD if ack.delay is None else State.SCHEDULED

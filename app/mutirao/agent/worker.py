@@ -119,8 +119,6 @@ class Worker:
         acks = [self._ack(claims, item) for item in finished]
         claims.ended([ack for ack in acks if ack is not None])
         self._workload.ended(sum(item.seconds for item in finished), len(finished))
-        for item in finished:
-            metrics.RUN_SECONDS.observe(item.seconds)
 
     def _ack(self, claims: Claims, end: Finished) -> Ack | None:
         claim = claims.find((end.job_id, end.attempt))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import msgspec
 from flask import Blueprint, Flask, Response, g, request
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 import mutirao
 from mutirao.errors import Unavailable
-from mutirao.metrics import DEAD_LETTERS, HTTP_REQUESTS, HTTP_SECONDS, JOBS, STORE_UP
+from mutirao.metrics import DEAD_LETTERS, HTTP_REQUESTS, HTTP_SECONDS, JOBS, STORE_UP, WEB
 from mutirao.services.services import Services
 from mutirao.web.bodies import answer
 from mutirao.web.problems import RETRY_AFTER
@@ -39,22 +42,29 @@ def blueprint(services: Services, node_name: str) -> Blueprint:
 
     @routes.get("/metrics")
     def metrics() -> Response:
-        _count_jobs(services)
-        return Response(generate_latest(), content_type=CONTENT_TYPE_LATEST)
+        registry = CollectorRegistry()
+        registry.register(WEB)
+        registry.register(_Readings(services))
+        return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
     return routes
 
 
-def _count_jobs(services: Services) -> None:
-    try:
-        counts, dead = services.gauges.counts()
-    except Unavailable:
-        STORE_UP.set(0)
-        return
-    STORE_UP.set(1)
-    for state, count in counts.items():
-        JOBS.labels(state).set(count)
-    DEAD_LETTERS.set(dead)
+class _Readings(Collector):
+    """What PostgreSQL knows, asked for one scrape."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def collect(self) -> Iterator[Metric]:
+        try:
+            counts, dead = self._services.gauges.counts()
+        except Unavailable:
+            yield STORE_UP.family({(): 0})
+            return
+        yield STORE_UP.family({(): 1})
+        yield JOBS.family({(state,): count for state, count in counts.items()})
+        yield DEAD_LETTERS.family({(): dead})
 
 
 def measure(app: Flask) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import Any, TextIO
 
 import structlog
 
@@ -12,6 +13,22 @@ import structlog
 def get_logger(name: str) -> Any:
     """A logger whose events are names with fields: `log.info("job_claimed", job=…)`."""
     return structlog.get_logger(name)
+
+
+class _Forgiving:
+    """Loses lines where the disk is full or the reader gone: no thread may end for a log line."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def configure(level: str = "info", *, json: bool = False) -> None:
@@ -36,6 +53,6 @@ def configure(level: str = "info", *, json: bool = False) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(_Forgiving(sys.stderr)),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,
     )

@@ -100,6 +100,14 @@ class Settings(BaseModel):
             raise ValueError("must start with redis://, rediss:// or unix://")
         return value
 
+    @field_validator("postgres")
+    @classmethod
+    def _postgres_form(cls, value: SecretStr) -> SecretStr:
+        text = value.get_secret_value()
+        if not text.startswith(("postgresql://", "postgres://")) and "=" not in text:
+            raise ValueError("must start with postgresql://, or be like `host=… dbname=… user=…`")
+        return value
+
     @model_validator(mode="before")
     @classmethod
     def _derive_url(cls, data: Any) -> Any:

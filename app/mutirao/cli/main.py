@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 import mutirao
+from mutirao.cli.trouble import explain
 from mutirao.errors import (
     AlreadyRunning,
     Conflict,
@@ -97,6 +98,9 @@ def main(args: list[str] | None = None) -> Any:
     except BrokenPipeError:
         # The reader (head, less) is gone; Python must not complain about it while flushing at exit.
         sys.stdout = None
+        sys.exit(1)
+    except OSError as error:
+        report(explain(error))
         sys.exit(1)
 
 

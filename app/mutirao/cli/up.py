@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -52,13 +53,19 @@ def command(
             threading.Thread(target=demo.run, args=(urls, tree.resolve()), daemon=True).start()
 
     with directory.held(port):
-        click.echo(f"Starting {nodes} nodes, data in {directory.path}")
-        Cluster(directory, options, signals, click.echo).run(ready)
-        click.echo("Stopped.")
+        _say(f"Starting {nodes} nodes, data in {directory.path}")
+        Cluster(directory, options, signals, _say).run(ready)
+        _say("Stopped.")
+
+
+def _say(text: str) -> None:
+    # A terminal that is gone, or a log on a full disk, must not end the cluster.
+    with contextlib.suppress(OSError):
+        click.echo(text)
 
 
 def _announce(directory: ClusterDirectory, urls: list[str]) -> None:
-    click.echo("Ready:")
+    _say("Ready:")
     for number, url in enumerate(urls, start=1):
-        click.echo(f"  node-{number}  {url}")
-    click.echo(f"Logs: {directory.logs}. Ctrl-C stops everything; the jobs stay.")
+        _say(f"  node-{number}  {url}")
+    _say(f"Logs: {directory.logs}. Ctrl-C stops everything; the jobs stay.")

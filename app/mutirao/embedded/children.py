@@ -49,10 +49,14 @@ class Child:
         status = self.process.wait()
         self.close()
         if status != 0 and self.restart:
-            settled = self.delay == 0 or now - self.started > SETTLED
-            self.delay = FIRST_DELAY if settled else min(self.delay * 2, LONGEST_DELAY)
-            self.due = now + self.delay
+            self.postpone(now, settled=now - self.started > SETTLED)
         return status
+
+    def postpone(self, now: float, *, settled: bool = False) -> None:
+        """It is to start again a little later than the last time, or soon if it had `settled`."""
+        first = settled or self.delay == 0
+        self.delay = FIRST_DELAY if first else min(self.delay * 2, LONGEST_DELAY)
+        self.due = now + self.delay
 
     def close(self) -> None:
         """Forgets the process."""

@@ -151,17 +151,20 @@ class Cluster:
 
     def _describe(self) -> None:
         """Writes up.json: what runs now, and how to reach it."""
-        self._directory.describe(
-            {
-                "pid": os.getpid(),
-                "data": str(self._directory.path),
-                "port": self._options.port,
-                "urls": self.urls,
-                "postgres": {"pid": self._server_pid("postgres"), "dsn": self._dsn},
-                "redis": {"pid": self._server_pid("redis"), "url": self._redis_url},
-                "nodes": [node.describe() for node in self._nodes],
-            }
-        )
+        document = {
+            "pid": os.getpid(),
+            "data": str(self._directory.path),
+            "port": self._options.port,
+            "urls": self.urls,
+            "postgres": {"pid": self._server_pid("postgres"), "dsn": self._dsn},
+            "redis": {"pid": self._server_pid("redis"), "url": self._redis_url},
+            "nodes": [node.describe() for node in self._nodes],
+        }
+        try:
+            self._directory.describe(document)
+        except OSError as error:
+            # Only others read it: the cluster goes on, and the next change writes it anew.
+            self._say(f"up.json is out of date, it cannot be written: {error.strerror}")
 
     def _server_pid(self, name: str) -> int | None:
         child = self._servers.get(name)

@@ -14,6 +14,10 @@ from typing import Any
 
 from mutirao.errors import AlreadyRunning, MutiraoError
 
+# What an aborted first start may leave before there is a cluster-id.
+_OURS = frozenset(
+    {"logs", "nodes", "postgres", "postgres.new", "secrets.json", "up.lock", "up.json", "lost+found"}
+)
 _MEMORY = Path("/dev/shm")  # noqa: S108 - only as the parent of a folder that is checked to be ours
 
 
@@ -23,15 +27,24 @@ class ClusterDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
         try:
+            self._require_ours()
             # Root's servers run under another account, which must pass through.
             self.path.mkdir(parents=True, exist_ok=True, mode=0o755 if os.geteuid() == 0 else 0o700)
             for private in (self.logs, self.path / "nodes"):
                 private.mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
+            raise _unusable(self.path, error) from None
+
+    def _require_ours(self) -> None:
+        """Raises where something else lives: nothing of ours may mix with it, or be taken for it."""
+        if not self.path.exists() or (self.path / "cluster-id").exists():
+            return
+        foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _OURS)
+        if foreign:
             raise MutiraoError(
-                f"cannot use the data directory {self.path}: {error.strerror}",
-                hint="choose another with --data",
-            ) from None
+                f"{self.path} is not a cluster's data directory: it holds {foreign[0]}",
+                hint="choose a new or an empty directory with --data",
+            )
 
     @property
     def logs(self) -> Path:
@@ -66,7 +79,10 @@ class ClusterDirectory:
     @contextlib.contextmanager
     def held(self, port: int) -> Iterator[None]:
         """Holds the directory for this process; AlreadyRunning names who has it otherwise."""
-        descriptor = os.open(self.path / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            descriptor = os.open(self.path / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise _unusable(self.path, error) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -94,6 +110,12 @@ class ClusterDirectory:
             f"a cluster is already up: pid {pid}, data directory {self.path}, http://127.0.0.1:{port}",
             hint=f"use it, or end it with `kill {pid}`, or start another with --data and --port",
         )
+
+
+def _unusable(path: Path, error: OSError) -> MutiraoError:
+    return MutiraoError(
+        f"cannot use the data directory {path}: {error.strerror}", hint="choose another with --data"
+    )
 
 
 def _write(path: Path, text: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from mutirao.embedded import orphans, process, tuning
 from mutirao.embedded.account import Account, find_tool, private_directory, require_reach, server_account
 from mutirao.embedded.binaries import postgres_binaries
+from mutirao.embedded.room import explained, require_room
 from mutirao.embedded.secrets import load_secrets
 from mutirao.errors import AlreadyRunning, MutiraoError, Unavailable
 
@@ -55,7 +56,8 @@ class Postgres:
     def start(self) -> None:
         """Returns once the server accepts connections and the application's database is there."""
         require_reach(self._owner, self._home.parent)
-        self._require_same_major()
+        self._require_ours()
+        require_room(self._home.parent, new=not self._home.exists())
         if not self._home.exists():
             self._initialize()
         private_directory(self._sockets, self._owner)
@@ -80,7 +82,8 @@ class Postgres:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             if self.process is None or self.process.poll() is not None:
-                raise Unavailable(f"PostgreSQL ended while starting:\n{process.tail(self._log)}")
+                said = f"PostgreSQL ended while starting:\n{process.tail(self._log)}"
+                raise explained(said, self._home, kind=Unavailable)
             if self._status() == (self.process.pid, "ready"):
                 return
             time.sleep(0.02)
@@ -104,10 +107,16 @@ class Postgres:
         except (OSError, ValueError, IndexError):
             return None
 
-    def _require_same_major(self) -> None:
+    def _require_ours(self) -> None:
+        """Raises unless the data directory is missing or was written by this very major version."""
         version = self._home / "PG_VERSION"
-        if not version.exists():
+        if not self._home.exists():
             return
+        if not version.exists():
+            raise MutiraoError(
+                f"{self._home} is there but holds no PostgreSQL data",
+                hint="move it away if something else put it there, or choose another --data",
+            )
         found, mine = version.read_text().strip(), tuning.major_version(self._bin)
         if found != mine:
             raise MutiraoError(
@@ -161,4 +170,4 @@ class Postgres:
             env={**self._environment, **environment},
         )  # fmt: skip
         if done.returncode != 0:
-            raise MutiraoError(f"{program} failed: {done.stderr.decode(errors='replace').strip()}")
+            raise explained(f"{program} failed: {done.stderr.decode(errors='replace').strip()}", self._home)

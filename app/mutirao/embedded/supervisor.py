@@ -44,7 +44,7 @@ class Supervisor:
                 self._end(key.data)
             due = [child for child in self._children if self._is_due(child)]
             for child in due:
-                self._launch(child)
+                self._launch_again(child)
         if ready or due:
             self._changed()
 
@@ -66,6 +66,14 @@ class Supervisor:
     def _launch(self, child: Child) -> None:
         child.start(time.monotonic())
         self._register(child)
+
+    def _launch_again(self, child: Child) -> None:
+        try:
+            self._launch(child)
+        except OSError as error:
+            # A full disk or a full process table passes; whoever gave up now would take the others along.
+            child.postpone(time.monotonic())
+            self._say(f"{child.name} cannot be started: {error}; trying again in {child.delay:.1f} s")
 
     def _register(self, child: Child) -> None:
         assert child.descriptor is not None

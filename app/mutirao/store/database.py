@@ -308,9 +308,17 @@ def _translate(error: psycopg.Error, state: _Progress) -> Exception:
     if state.committing and (state.lost or code[:3] in _LOST):
         UNKNOWN_COMMITS.inc()
         return OutcomeUnknown("the connection was lost at commit")
-    return StoreUnavailable(f"PostgreSQL: {str(error).strip() or type(error).__name__}")
+    return StoreUnavailable(
+        f"PostgreSQL: {str(error).strip() or type(error).__name__}", hint=_HINTS.get(code, "")
+    )
 
 
+_HINTS = {
+    "53100": "its disk is full: make room on it; nothing acknowledged is lost, and all goes on by itself",
+    "53200": "its machine has no memory left",
+    "53300": "it has no connection left: raise max_connections, or find out who holds them",
+    "25006": "this server is a standby: point the `postgres` setting at the primary",
+}
 _DEFECTS = (pg.IntegrityError, pg.ProgrammingError)
 _LOST = ("", "57P", "080")
 _OURS: Mapping[str, Callable[[str], Exception]] = {

@@ -9,11 +9,12 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util.exc import CommandError
 from sqlalchemy import Connection, create_engine, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from mutirao.errors import StoreUnavailable
+from mutirao.errors import MutiraoError, SettingsError, StoreUnavailable
 
 # Any constant will do, as long as nobody else takes it: "mutirao" read as an integer.
 _LOCK = 0x6D757469726F
@@ -22,7 +23,7 @@ _LOCK = 0x6D757469726F
 def migrate(dsn: str) -> tuple[str | None, str]:
     """Applies every missing revision under an advisory lock; returns (revision before, revision now).
 
-    Raises StoreUnavailable when PostgreSQL cannot be reached.
+    Raises StoreUnavailable when PostgreSQL cannot be reached or refuses, MutiraoError for a newer schema.
     """
     engine = create_engine(
         "postgresql+psycopg://",
@@ -34,13 +35,34 @@ def migrate(dsn: str) -> tuple[str | None, str]:
     try:
         with engine.connect() as connection:
             return _upgrade(connection)
-    except OperationalError as error:
-        raise StoreUnavailable(
-            f"PostgreSQL cannot be migrated: {str(error.orig).strip()}",
-            hint="Check the `postgres` setting, and that the server is up.",
+    except (DBAPIError, psycopg.Error) as error:
+        raise _refused(getattr(error, "orig", error)) from error
+    except CommandError as error:
+        raise MutiraoError(
+            f"this version does not know the schema: {error}",
+            hint="The database was migrated by a newer version: install that one.",
         ) from error
     finally:
         engine.dispose()
+
+
+def _refused(error: BaseException) -> MutiraoError:
+    """Why PostgreSQL would not: told apart by what is to be done."""
+    if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
+        # Its text quotes the DSN, and that may hold a password.
+        return SettingsError(
+            "`postgres` is not a usable DSN", hint="postgresql://user@host/database, or key=value pairs"
+        )
+    said = str(error).strip()
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        hint = "Let the role make schemas: GRANT CREATE ON DATABASE … TO …"
+    elif isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        hint = "This server is a standby: point the `postgres` setting at the primary."
+    elif isinstance(error, psycopg.errors.DiskFull):
+        hint = "Make room on the disk of PostgreSQL."
+    else:
+        hint = "Check the `postgres` setting, and that the server is up."
+    return StoreUnavailable(f"PostgreSQL cannot be migrated: {said}", hint=hint)
 
 
 def _upgrade(connection: Connection) -> tuple[str | None, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from mutirao.errors import MutiraoError
@@ -17,17 +18,27 @@ LONGEST_KEY = 200
 LOGGER = "mutirao.job"
 
 
-class Retry(Exception):
+class Failure(Exception):
+    """An attempt's failure that speaks for itself: no traceback is kept with it, but `details` (JSON)."""
+
+    def __init__(self, reason: str = "", *, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(reason)
+        self.details: Mapping[str, Any] = details or {}
+
+
+class Retry(Failure):
     """Raised by a handler: this attempt failed; try again `after` seconds (None: the job's backoff)."""
 
-    def __init__(self, reason: str = "", after: float | None = None) -> None:
-        super().__init__(reason)
+    def __init__(
+        self, reason: str = "", after: float | None = None, *, details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(reason, details=details)
         if after is not None and not (math.isfinite(after) and after >= 0):
             raise ValueError(f"after must be a number of seconds from 0 up, not {after!r}")
         self.after = after
 
 
-class Discard(Exception):
+class Discard(Failure):
     """Raised by a handler: this attempt failed and no other can succeed."""
 
 

@@ -1,31 +1,26 @@
-"""What a handler is: the protocol, the decorator, its published schema and the strict way in and out."""
+"""What a handler is: the protocols, the decorator, and what a handler may raise."""
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 import math
 import re
 import typing
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
-from pydantic import ValidationError as PydanticRefusal
-from pydantic_core import PydanticSerializationError
+from pydantic import BaseModel, ConfigDict
 
-from mutirao.context import Context, ContextLost, Discard, Retry
+from mutirao.context import Context, ContextLost, Discard, Failure, Retry
 from mutirao.domain.job import Backoff
 from mutirao.errors import ContractError
 
 __all__ = [
-    "Bound",
     "Context",
     "ContextLost",
-    "Contract",
     "Discard",
+    "Failure",
     "FunctionHandler",
     "Handler",
     "HandlerDefaults",
@@ -33,8 +28,7 @@ __all__ = [
     "PayloadRefused",
     "ResultRefused",
     "Retry",
-    "contract_of",
-    "fingerprint",
+    "SchemaHandler",
     "handler",
 ]
 
@@ -45,7 +39,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 LONGEST_GRACE = 60.0
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+LARGEST_RESULT = 1 << 20
 
 
 class Payload(BaseModel):
@@ -117,6 +111,34 @@ class Handler(Protocol[P_contra, R_co]):
         """Does one attempt; may be called again for the same job, so it must be idempotent."""
 
 
+@runtime_checkable
+class SchemaHandler(Protocol):
+    """A handler of JSON text: its payloads and results fit schemas (JSON Schema 2020-12), not types."""
+
+    @property
+    def name(self) -> str:
+        """The name jobs are submitted under."""
+
+    @property
+    def description(self) -> str:
+        """What it does."""
+
+    @property
+    def payload_schema(self) -> dict[str, Any]:
+        """What a payload must fit."""
+
+    @property
+    def result_schema(self) -> dict[str, Any]:
+        """What `run` gives."""
+
+    @property
+    def defaults(self) -> HandlerDefaults:
+        """What a submission need not say."""
+
+    def run(self, payload: bytes, context: Context) -> bytes:
+        """Does one attempt: a payload as stored, to a result of JSON text."""
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionHandler(Generic[P, R]):
     """A function as a Handler; made by `@handler`."""
@@ -166,86 +188,3 @@ def handler(
         )
 
     return decorate
-
-
-@dataclass(frozen=True, slots=True)
-class Contract:
-    """What is published of a handler; equal fingerprints mean equal schemas and defaults."""
-
-    handler: str
-    fingerprint: str
-    description: str
-    payload_schema: dict[str, Any]
-    result_schema: dict[str, Any]
-    defaults: dict[str, Any]
-
-
-class Bound(Generic[P, R]):
-    """A handler with its types made ready: JSON in, JSON out, strictly, nothing lost on the way."""
-
-    def __init__(self, handler: Handler[P, R]) -> None:
-        if not isinstance(handler.name, str) or not NAME.fullmatch(handler.name):
-            raise ContractError(
-                f"{handler.name!r} is no name for a handler",
-                hint="a letter, then up to 99 letters, digits, dots, underscores or hyphens",
-            )
-        self.handler = handler
-        try:
-            self._payload: TypeAdapter[P] = TypeAdapter(handler.payload_type)
-            self._result: TypeAdapter[R] = TypeAdapter(handler.result_type)
-        except (PydanticSchemaGenerationError, PydanticUserError) as error:
-            raise ContractError(f"handler {handler.name!r} has a type without a schema: {error}") from error
-
-    def parse(self, raw: bytes) -> P:
-        """The payload as the handler's type; PayloadRefused names the field that does not fit."""
-        try:
-            return self._payload.validate_json(raw, strict=True)
-        except PydanticRefusal as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            path = ".".join(str(part) for part in first["loc"])
-            raise PayloadRefused(path, first["msg"]) from None
-
-    def dump(self, result: R) -> bytes:
-        """The result as JSON that PostgreSQL's jsonb takes; ResultRefused otherwise."""
-        try:
-            raw = self._result.dump_json(result, warnings="error")
-        except (PydanticSerializationError, ValueError, RecursionError) as error:
-            raise ResultRefused(f"the result is not of the declared type: {error}") from error
-        if b"\\u0000" in raw and _NUL.search(raw):
-            raise ResultRefused("the result holds a NUL character, which jsonb cannot store")
-        return raw
-
-    def contract(self) -> Contract:
-        """The contract to publish: schemas as JSON Schema, defaults as plain values."""
-        try:
-            parts = {
-                "payload_schema": self._payload.json_schema(mode="validation"),
-                "result_schema": self._result.json_schema(mode="serialization"),
-                "defaults": asdict(self.handler.defaults),
-            }
-        except PydanticUserError as error:
-            raise ContractError(
-                f"handler {self.handler.name!r} has a type without a JSON Schema: {error}"
-            ) from error
-        return Contract(
-            handler=self.handler.name,
-            fingerprint=fingerprint(parts),
-            description=_description(self.handler),
-            **parts,
-        )
-
-
-def contract_of(handler: Handler[Any, Any]) -> Contract:
-    """The handler's contract; ContractError when a type has no JSON Schema or the name is no name."""
-    return Bound(handler).contract()
-
-
-def fingerprint(parts: Mapping[str, object]) -> str:
-    """SHA-256 over the canonical JSON of schemas and defaults."""
-    canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _description(handler: Handler[Any, Any]) -> str:
-    own = getattr(handler, "description", None)
-    return own if isinstance(own, str) else (inspect.getdoc(type(handler)) or "")

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mutirao.contract import Bound, Contract, FunctionHandler, Handler
+from mutirao.binding import Binding, Contract, bind
+from mutirao.contract import FunctionHandler, Handler, SchemaHandler
 from mutirao.errors import ContractError
 from mutirao.handlers import built_in
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:  # a runner does without settings
     from mutirao.settings import Settings
 
 ENTRY_POINTS = "mutirao.handlers"
-Named = tuple[str, Handler[Any, Any]]
+AnyHandler = Handler[Any, Any] | SchemaHandler
+Named = tuple[str, AnyHandler]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +62,16 @@ class Registry:
     """The handlers of this node by name; two under one name are refused."""
 
     def __init__(self, found: Iterable[Named]) -> None:
-        self._bound: dict[str, Bound[Any, Any]] = {}
+        self._bound: dict[str, Binding] = {}
         origins: dict[str, str] = {}
         for origin, handler in found:
             other = origins.setdefault(handler.name, origin)
             if other != origin or handler.name in self._bound:
                 raise ContractError(f"handler {handler.name!r} is defined by both {other} and {origin}")
-            self._bound[handler.name] = Bound(handler)
+            self._bound[handler.name] = bind(handler)
 
-    def get(self, name: str) -> Handler[Any, Any] | None:
-        """The handler of that name, or None."""
-        bound = self._bound.get(name)
-        return bound.handler if bound else None
-
-    def bound(self, name: str) -> Bound[Any, Any] | None:
-        """The handler of that name with its types made ready, or None."""
+    def bound(self, name: str) -> Binding | None:
+        """The handler of that name, made ready, or None."""
         return self._bound.get(name)
 
     def names(self) -> list[str]:

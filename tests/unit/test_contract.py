@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from mutirao.binding import Bound, contract_of
 from mutirao.contract import (
-    Bound,
     Context,
     Payload,
     PayloadRefused,
     ResultRefused,
     Retry,
-    contract_of,
     handler,
 )
 from mutirao.errors import ContractError
@@ -83,11 +82,45 @@ def test_what_is_published_forbids_what_the_runner_would_refuse() -> None:
     assert contract_of(order).description == "Counts what was ordered."
 
 
+class Wholes(Payload):
+    number: int
+    either: int | str = 0
+    many: list[int] | None = None
+    by_name: dict[str, int] | None = None
+    other: Any = None
+
+
+@handler("wholes")
+def wholes(payload: Wholes) -> int:
+    return payload.number
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [("5.0", 5), ("1e2", 100), ("-0.0", 0), ("9007199254740993.0", 9007199254740993), ("1E+40", 10**40)],
+)
+def test_an_integer_may_be_written_as_json_schema_allows(written: str, number: int) -> None:
+    nested = f'"many": [1, {written}], "by_name": {{"a.b": {written}}}'
+    raw = f' {{"number": {written}, "either": {written}, {nested}}}'
+    assert contract_of(wholes).payload_schema["properties"]["number"]["type"] == "integer"
+    assert Bound(wholes).parse(raw.encode()) == Wholes(
+        number=number, either=number, many=[1, number], by_name={"a.b": number}
+    )
+
+
+def test_nothing_else_is_made_an_integer() -> None:
+    assert repr(Bound(wholes).parse(b'{"number": 5.0, "other": [5.0, 1e2]}').other) == "[5.0, 100.0]"
+    for wrong in (b"5.5", b'"5"', b'"5.0"', b"true", b"1e-400000", b"1e400000000", b"[5.0]"):
+        with pytest.raises(PayloadRefused) as refused:
+            Bound(wholes).parse(b'{"number": ' + wrong + b"}")
+        assert refused.value.field == "number"
+
+
 @given(st.integers(min_value=-(10**4000), max_value=10**4000))
 def test_whole_numbers_pass_unchanged(number: int) -> None:
     bound = Bound(anything)
     raw = json.dumps({"n": number}).encode()
-    assert json.loads(bound.dump(bound.handler.run(bound.parse(raw), CONTEXT))) == {"n": number}
+    assert json.loads(bound.call(bound.parse(raw), CONTEXT)) == {"n": number}
 
 
 @given(st.text())
@@ -140,7 +173,7 @@ def test_plain_dataclasses_serve_as_types() -> None:
             return Point(payload.x + 1)
 
     bound = Bound(Mover())
-    assert bound.dump(bound.handler.run(bound.parse(b'{"x": 1}'), CONTEXT)) == b'{"x":2}'
+    assert bound.call(bound.parse(b'{"x": 1}'), CONTEXT) == b'{"x":2}'
     assert bound.contract().description == "Moves a point."
 
 

@@ -10,7 +10,8 @@ from uuid import UUID
 import pytest
 from pydantic import ValidationError
 
-from mutirao.contract import Bound, Context, Discard, PayloadRefused
+from mutirao.binding import Bound
+from mutirao.contract import Context, Discard, PayloadRefused
 from mutirao.handlers import built_in
 from mutirao.handlers.checksum import Checksum, File
 from mutirao.handlers.echo import echo
@@ -107,7 +108,7 @@ def test_checksum_refuses(wrong: dict[str, str]) -> None:
 )
 def test_echo_gives_back_what_it_got(message: bytes) -> None:
     bound = Bound(echo)
-    out = bound.dump(bound.handler.run(bound.parse(b'{"message":' + message + b"}"), _attempt()))
+    out = bound.call(bound.parse(b'{"message":' + message + b"}"), _attempt())
     assert bound.parse(out) == bound.parse(b'{"message":' + message + b"}")
 
 

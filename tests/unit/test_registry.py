@@ -41,7 +41,7 @@ def test_the_built_ins_are_always_there() -> None:
     registry = load_registry(HandlerConfig())
     assert registry.names() == ["checksum", "echo", "fail", "sleep"]
     assert [contract.handler for contract in registry.contracts()] == registry.names()
-    assert registry.get("nobody") is None
+    assert registry.bound("nobody") is None
 
 
 def test_a_files_functions_and_classes_are_found_and_its_imports_are_not(tmp_path: Path) -> None:
@@ -49,13 +49,13 @@ def test_a_files_functions_and_classes_are_found_and_its_imports_are_not(tmp_pat
     assert {"greet", "farewell"} < set(registry.names())
     bound = registry.bound("greet")
     assert bound is not None
-    assert bound.dump(bound.handler.run(bound.parse(b'{"name":"x"}'), None)) == '"Olá, x"'.encode()  # type: ignore[arg-type]
+    assert bound.call(bound.parse(b'{"name":"x"}'), None) == '"Olá, x"'.encode()  # type: ignore[arg-type]
 
 
 def test_a_module_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _module(tmp_path, GREETER, "greeter_by_name.py")
     monkeypatch.syspath_prepend(tmp_path)
-    assert load_registry(HandlerConfig(modules=("greeter_by_name",))).get("greet") is not None
+    assert load_registry(HandlerConfig(modules=("greeter_by_name",))).bound("greet") is not None
 
 
 def test_a_name_taken_twice_is_refused_and_both_are_named(tmp_path: Path) -> None:

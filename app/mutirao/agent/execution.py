@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import traceback
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from mutirao.agent.frames import Report, Work
-from mutirao.contract import Context, Discard, PayloadRefused, ResultRefused, Retry
+from mutirao.contract import Context, Discard, Failure, PayloadRefused, ResultRefused, Retry
 from mutirao.domain.job import Outcome
 from mutirao.registry import Registry
 
-LARGEST_RESULT = 1 << 20
 _MESSAGE, _TRACEBACK = 4096, 16384
+_NAME, _MOST_DETAILS, _EXACT = 100, 20, 1 << 53
 _SECOND = 1e9
 
 _encode_json = msgspec.json.Encoder().encode
@@ -40,10 +41,7 @@ def _run(registry: Registry, work: Work, payload: bytes, started: float) -> byte
         raise LookupError(f"this node has no handler {work.handler!r}")
     value = bound.parse(payload)
     context = Context(UUID(bytes=work.job), work.attempt, started + work.timeout)
-    raw = bound.dump(bound.handler.run(value, context))
-    if len(raw) > LARGEST_RESULT:
-        raise ResultRefused(f"the result has {len(raw)} bytes, more than the {LARGEST_RESULT} allowed")
-    return raw
+    return bound.call(value, context)
 
 
 def _failure(
@@ -62,12 +60,23 @@ def _failure(
 
 def describe(error: BaseException, field: str | None = None) -> bytes:
     """The error as a JSON object that jsonb takes: bounded, no NUL, no lone surrogate."""
-    parts = {"type": type(error).__qualname__, "message": _message(error)}
-    if field is None:
-        parts["traceback"] = _traceback(error)
-    else:
+    parts: dict[str, Any] = {"type": type(error).__qualname__, "message": _message(error)}
+    if field is not None:
         parts["field"] = _storable(field, _MESSAGE)
+    elif isinstance(error, Failure) and error.details:
+        parts = _details(error) | parts
+    else:
+        parts["traceback"] = _traceback(error)
     return _encode_json(parts)
+
+
+def _details(error: Failure) -> dict[str, Any]:
+    return {
+        _storable(str(name), _NAME): value
+        if isinstance(value, int | float) and abs(value) < _EXACT
+        else _storable(str(value), _MESSAGE)
+        for name, value in list(error.details.items())[:_MOST_DETAILS]
+    }
 
 
 def _message(error: BaseException) -> str:

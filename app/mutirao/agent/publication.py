@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from mutirao.contract import Contract
+from mutirao.binding import Contract
 from mutirao.store.nodes import PublishedContract
 
 

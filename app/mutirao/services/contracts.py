@@ -8,17 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jsonschema_rs import Draft202012Validator, ValidationError
-
 from mutirao.domain.job import Backoff
 from mutirao.domain.views import ContractView
 from mutirao.errors import InvalidInput
+from mutirao.explaining import Schema
 from mutirao.loop import boottime
 from mutirao.services.requests import FieldError, Refused
 
 _MAX_AGE = 2.0
 _MIN_AGE = 0.2
-_MAX_ERRORS = 20
 
 
 @dataclass(frozen=True)
@@ -31,30 +29,14 @@ class Door:
     max_retries: int
     timeout: float
     backoff: Backoff
-    validator: Draft202012Validator = field(repr=False)
+    schema: Schema = field(repr=False)
 
     def check(self, payload: object, path: str) -> None:
         """Refused, with every wrong field below `path`, unless the payload fits the handler's schema."""
-        if self.validator.is_valid(payload):
-            return
-        errors: list[FieldError] = []
-        for error in self.validator.iter_errors(payload):
-            errors.extend(_explain(error, path))
-            if len(errors) >= _MAX_ERRORS:
-                break
-        raise Refused(errors, hint=f"see the payload schema of the handler `{self.handler}`")
-
-
-def _explain(error: ValidationError, path: str) -> list[FieldError]:
-    place = ".".join([path, *map(str, error.instance_path)])
-    kind = error.kind.name
-    if kind == "required":
-        return [FieldError(field=f"{place}.{error.kind.as_dict()['property']}", message="is required")]
-    if kind == "additionalProperties":
-        names = error.kind.as_dict()["unexpected"]
-        return [FieldError(field=f"{place}.{name}", message="is not a known field") for name in names]
-    message = error.message if len(error.message) <= 300 else f"{error.message[:300]}…"
-    return [FieldError(field=place, message=message)]
+        faults = self.schema.faults(payload)
+        if faults:
+            errors = [FieldError(field=".".join((path, *place)), message=why) for place, why in faults]
+            raise Refused(errors, hint=f"see the payload schema of the handler `{self.handler}`")
 
 
 class ContractBook:
@@ -114,5 +96,5 @@ def _door(contract: ContractView) -> Door:
         max_retries=defaults["max_retries"],
         timeout=float(defaults["timeout"]),
         backoff=Backoff(float(backoff["base"]), float(backoff["cap"])),
-        validator=Draft202012Validator(contract.payload_schema, offline=True),
+        schema=Schema(contract.payload_schema),
     )

@@ -66,6 +66,8 @@ class Settings(BaseModel):
     web_host: str = "127.0.0.1"
     web_port: Annotated[int, Field(ge=1, le=65535)] = 8080
     web_url: str = ""
+    web_workers: Annotated[int, Field(ge=1, le=32)] = 1
+    web_max_requests: Annotated[int, Field(ge=0)] = 0
     agent_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     allowed_hosts: list[str] = Field(default_factory=lambda: list(LOCAL_HOSTS))
     api_token: SecretStr | None = None

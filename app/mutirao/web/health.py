@@ -13,10 +13,11 @@ from prometheus_client.registry import Collector
 
 import mutirao
 from mutirao.errors import Unavailable
-from mutirao.metrics import DEAD_LETTERS, HTTP_REQUESTS, HTTP_SECONDS, JOBS, STORE_UP, WEB
+from mutirao.metrics import DEAD_LETTERS, HTTP_OPEN, HTTP_REQUESTS, HTTP_SECONDS, JOBS, STORE_UP, WEB
 from mutirao.services.services import Services
 from mutirao.web.bodies import answer
 from mutirao.web.problems import RETRY_AFTER
+from mutirao.web.shared_metrics import SharedMetrics
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -43,7 +44,7 @@ def blueprint(services: Services, node_name: str) -> Blueprint:
     @routes.get("/metrics")
     def metrics() -> Response:
         registry = CollectorRegistry()
-        registry.register(WEB)
+        registry.register(SharedMetrics(WEB))
         registry.register(_Readings(services))
         return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
@@ -73,6 +74,7 @@ def measure(app: Flask) -> None:
     @app.before_request
     def begin() -> None:
         g.began = time.perf_counter()
+        HTTP_OPEN.inc()
 
     @app.after_request
     def end(response: Response) -> Response:
@@ -81,3 +83,8 @@ def measure(app: Flask) -> None:
         HTTP_REQUESTS.labels(method, route, response.status_code).inc()
         HTTP_SECONDS.labels(route).observe(time.perf_counter() - g.began)
         return response
+
+    @app.teardown_request
+    def close(_error: BaseException | None) -> None:
+        if "began" in g:
+            HTTP_OPEN.dec()

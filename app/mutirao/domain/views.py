@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
 import msgspec
 
-from mutirao.domain.job import Backoff
+from mutirao.domain.job import Backoff, Outcome, State
 
 T = TypeVar("T")
+Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class _View(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +26,7 @@ class JobSummary(_View, frozen=True):
     """A job in a list."""
 
     id: UUID
-    state: str
+    state: State
     cancelling: bool
     handler: str
     queue: str
@@ -33,10 +35,10 @@ class JobSummary(_View, frozen=True):
     max_attempts: int
     node: UUID | None
     node_name: str | None
-    created_at: datetime
-    run_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
+    created_at: Instant
+    run_at: Instant
+    started_at: Instant | None
+    finished_at: Instant | None
 
 
 class AttemptView(_View, frozen=True):
@@ -46,30 +48,37 @@ class AttemptView(_View, frozen=True):
     node: UUID
     node_name: str | None
     incarnation: int
-    started_at: datetime
-    ended_at: datetime | None
-    outcome: str | None
+    started_at: Instant
+    ended_at: Instant | None
+    outcome: Outcome | None
     seconds: float | None
     error: msgspec.Raw | None
 
 
 class AuditView(_View, frozen=True):
-    """One line of a job's history."""
+    """One line of the audit log: a transition, or an event that left the state alone."""
 
-    at: datetime
+    id: int
+    at: Instant
+    job_id: UUID
     attempt: int
     event: str
-    from_state: str | None
-    to_state: str | None
+    from_state: State | None
+    to_state: State | None
     actor: str
     term: int | None
     node: UUID | None
+    node_name: str | None
     incarnation: int | None
     detail: msgspec.Raw | None
 
 
 class JobView(JobSummary, frozen=True):
-    """Everything about one job, its attempts and its history included."""
+    """Everything about one job, its attempts and its history included.
+
+    `contract` is the id of the one its payload was last found to fit (0: none yet); `served` says whether
+    a live node serves that one, so that the job can be given to it.
+    """
 
     payload: msgspec.Raw
     max_retries: int
@@ -78,11 +87,13 @@ class JobView(JobSummary, frozen=True):
     idempotency_key: str | None
     submitted_by: str
     traceparent: str
-    queued_at: datetime | None
-    assigned_at: datetime | None
-    cancel_requested_at: datetime | None
-    discarded_at: datetime | None
+    queued_at: Instant | None
+    assigned_at: Instant | None
+    cancel_requested_at: Instant | None
+    discarded_at: Instant | None
     progress: float | None
+    contract: int
+    served: bool
     result: msgspec.Raw | None
     error: msgspec.Raw | None
     attempts: list[AttemptView]
@@ -98,8 +109,8 @@ class DeadLetter(_View, frozen=True):
     priority: int
     attempt: int
     max_attempts: int
-    created_at: datetime
-    finished_at: datetime
+    created_at: Instant
+    finished_at: Instant
     error: msgspec.Raw | None
 
 
@@ -124,7 +135,7 @@ class NodeView(_View, frozen=True):
     beat_age: float | None
     url: str
     version: str
-    registered_at: datetime
+    registered_at: Instant
 
 
 class StatusView(_View, frozen=True):
@@ -135,7 +146,7 @@ class StatusView(_View, frozen=True):
     leader: str | None
     nodes: list[NodeView]
     counts: dict[str, int]
-    counted_at: datetime | None
+    counted_at: Instant | None
     queue_length: int
     attempts_ended: int
     success_rate: float | None
@@ -144,11 +155,28 @@ class StatusView(_View, frozen=True):
     recent_jobs: list[JobSummary]
 
 
-class ContractView(_View, frozen=True):
-    """A handler's published contract, the newest one that a live node carries."""
+class RefusalView(_View, frozen=True):
+    """A node that has a handler and does not serve it: its contract cannot accept what is queued."""
 
+    node: str
+    message: str
+
+
+class ContractView(_View, frozen=True):
+    """A handler's published contract: the newest that a live node serves, else the last that one did.
+
+    `nodes` are the names of those that serve it, `refusals` say who does not serve the handler and why.
+    `unserved_jobs` wait under contracts of this handler that no live node serves. `accepted` is false
+    while no node has ever served the handler: nothing is taken in for it.
+    """
+
+    id: int
     handler: str
     fingerprint: str
+    accepted: bool
+    nodes: list[str]
+    refusals: list[RefusalView]
+    unserved_jobs: int
     description: str
     payload_schema: dict[str, Any]
     result_schema: dict[str, Any]
@@ -158,6 +186,25 @@ class ContractView(_View, frozen=True):
 class JobFilter(_View, frozen=True):
     """Which jobs a list shows; None means any."""
 
-    state: str | None = None
+    states: Sequence[str] | None = None
     handler: str | None = None
     queue: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+
+class LetterFilter(_View, frozen=True):
+    """Which dead letters a list shows, or a decision is about; None means any."""
+
+    handler: str | None = None
+    queue: str | None = None
+    error_type: str | None = None
+
+
+class AuditFilter(_View, frozen=True):
+    """Which entries of the audit log are shown; None means any, `node` is an id or a name."""
+
+    job_id: UUID | None = None
+    event: str | None = None
+    actor: str | None = None
+    node: str | None = None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from mutirao.domain.job import State
-from mutirao.domain.views import JobView
+from mutirao.domain.views import JobView, LetterFilter
 from mutirao.errors import Conflict, NotFound
+from mutirao.services.requests import LettersByFilter, LettersById
 from mutirao.services.waker import Waker
 from mutirao.store.insights import Insights
 from mutirao.store.jobs import Jobs
+from mutirao.store.lists import Lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +24,27 @@ class Changed:
     state: str
 
 
-class JobService:
-    """One job at a time; the errors say what rules a change out."""
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a decision about `matched` dead letters did; what is not `done` was none any more."""
 
-    def __init__(self, jobs: Jobs, insights: Insights, waker: Waker) -> None:
+    matched: int
+    done: list[UUID]
+    next_cursor: str | None
+
+    @property
+    def left(self) -> int:
+        """How many matched and were left alone."""
+        return self.matched - len(self.done)
+
+
+class JobService:
+    """Changes of one job, and decisions about many; the errors say what rules a change out."""
+
+    def __init__(self, jobs: Jobs, insights: Insights, lists: Lists, waker: Waker) -> None:
         self._jobs = jobs
         self._insights = insights
+        self._lists = lists
         self._waker = waker
 
     def show(self, job_id: UUID) -> JobView:
@@ -70,6 +88,34 @@ class JobService:
         if job_id not in self._jobs.discard([job_id], actor):
             raise self._not_dead(job_id, "discarded")
         return Changed(job_id, State.DEAD)
+
+    def replay_many(self, chosen: LettersById | LettersByFilter, *, actor: str) -> Decided:
+        """Queues those of the jobs that are dead letters again, all in one transaction."""
+        decided = self._decide(self._jobs.replay, chosen, actor)
+        if decided.done:
+            self._waker.work()
+        return decided
+
+    def discard_many(self, chosen: LettersById | LettersByFilter, *, actor: str) -> Decided:
+        """Puts those of the jobs that are dead letters aside, all in one transaction."""
+        return self._decide(self._jobs.discard, chosen, actor)
+
+    def _decide(
+        self,
+        decision: Callable[[Sequence[UUID], str], frozenset[UUID]],
+        chosen: LettersById | LettersByFilter,
+        actor: str,
+    ) -> Decided:
+        ids, next_cursor = self._chosen(chosen)
+        done = decision(ids, actor) if ids else frozenset()
+        return Decided(len(ids), [job for job in ids if job in done], next_cursor)
+
+    def _chosen(self, chosen: LettersById | LettersByFilter) -> tuple[list[UUID], str | None]:
+        if isinstance(chosen, LettersById):
+            return list(dict.fromkeys(chosen.ids)), None
+        wanted = LetterFilter(**chosen.filter.model_dump())
+        page = self._lists.dead_letters(wanted, chosen.cursor, chosen.limit)
+        return [letter.id for letter in page.items], page.next_cursor
 
     def _not_dead(self, job_id: UUID, verb: str) -> Conflict:
         job = self.show(job_id)

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import re
-from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mutirao.errors import InvalidInput
+from mutirao.services.fields import YEAR, AsciiKey, Id, Instant, Key, Name, Seconds, Text
 
-YEAR = 366 * 86400.0
 MAX_BATCH = 10_000
 MAX_PAYLOAD = 1 << 20
-NAME = r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
-
-_INSTANT = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
-    r"([Zz]|[+-][0-9]{2}:?[0-9]{2})?"
-)
+MAX_DECISIONS = 1000
 
 
 class FieldError(BaseModel):
@@ -35,34 +28,6 @@ class Refused(InvalidInput):
     def __init__(self, errors: list[FieldError], *, hint: str = "") -> None:
         super().__init__(errors[0].field, errors[0].message, hint=hint)
         self.errors = errors
-
-
-def _instant(value: object) -> datetime:
-    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
-        raise ValueError("must be an ISO 8601 date and time such as 2026-01-31T08:00:00Z")
-    try:
-        parsed = datetime.fromisoformat(value.upper())
-    except ValueError as error:
-        raise ValueError(f"is not a date and time: {error}") from None
-    if parsed.tzinfo is None:
-        raise ValueError("needs an offset: end it with Z or +01:00")
-    try:
-        instant = parsed.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("is out of range") from None
-    if not 1970 <= instant.year <= 9998:
-        raise ValueError("must be in the years 1970 to 9998")
-    return instant
-
-
-def _key(value: object) -> object:
-    if isinstance(value, str) and any(character < " " or character == "\x7f" for character in value):
-        raise ValueError("must not contain control characters")
-    return value
-
-
-Name = Annotated[str, Field(pattern=NAME, max_length=100)]
-Seconds = Annotated[float, Field(ge=0, le=YEAR)]
 
 
 class _Strict(BaseModel):
@@ -86,14 +51,42 @@ class JobRequest(_Strict):
     max_retries: Annotated[int, Field(ge=0, le=100)] | None = None
     backoff: BackoffRequest | None = None
     timeout: Annotated[float, Field(gt=0, le=YEAR)] | None = None
-    run_at: Annotated[datetime | None, BeforeValidator(lambda v: None if v is None else _instant(v))] = None
-    idempotency_key: Annotated[str, Field(min_length=1, max_length=255), BeforeValidator(_key)] | None = None
+    run_at: Instant | None = None
+    idempotency_key: Key | None = None
 
 
 class BatchRequest(_Strict):
     """Jobs that are stored together or not at all."""
 
     jobs: Annotated[list[JobRequest], Field(min_length=1, max_length=MAX_BATCH)]
+
+
+class KeyHeader(_Strict):
+    """The header that stands for the field `idempotency_key`."""
+
+    key: AsciiKey | None = Field(default=None, alias="Idempotency-Key")
+
+
+class LettersById(_Strict):
+    """The dead letters with these ids."""
+
+    ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_DECISIONS)]
+
+
+class LettersWanted(_Strict):
+    """What is true of the dead letters that are meant; all of them when it says nothing."""
+
+    handler: Name | None = None
+    queue: Name | None = None
+    error_type: Text | None = None
+
+
+class LettersByFilter(_Strict):
+    """The dead letters that fit a filter, the latest first, a page at a time."""
+
+    filter: LettersWanted
+    limit: Annotated[int, Field(ge=1, le=MAX_DECISIONS)] = 100
+    cursor: str | None = None
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -118,7 +111,8 @@ def validate(model: type[Model], document: object) -> Model:
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         errors = [_field_error(item["loc"], item["type"], item["msg"]) for item in found[:100]]
-        raise Refused(errors, hint=_unknown_hint(errors)) from None
+        unknown = [item["loc"] for item in found if item["type"] == "extra_forbidden"]
+        raise Refused(errors, hint=_hint(model, unknown[0]) if unknown else "") from None
 
 
 def _field_error(location: tuple[int | str, ...], kind: str, message: str) -> FieldError:
@@ -126,10 +120,16 @@ def _field_error(location: tuple[int | str, ...], kind: str, message: str) -> Fi
     return FieldError(field=".".join(map(str, location)), message=plain)
 
 
-def _unknown_hint(errors: list[FieldError]) -> str:
-    for error in errors:
-        if error.message == _PLAIN["extra_forbidden"]:
-            known = [*JobRequest.model_fields, "jobs", "base", "cap"]
-            close = difflib.get_close_matches(error.field.rpartition(".")[2], known, n=1)
-            return f"did you mean `{close[0]}`?" if close else f"known fields: {', '.join(known[:-3])}"
-    return ""
+def _hint(model: type[BaseModel], unknown: tuple[int | str, ...]) -> str:
+    for part in unknown[:-1]:
+        if part in model.model_fields:
+            model = _nested(model.model_fields[str(part)].annotation) or model
+    known = list(model.model_fields)
+    close = difflib.get_close_matches(str(unknown[-1]), known, n=1)
+    return f"did you mean `{close[0]}`?" if close else f"known fields: {', '.join(known)}"
+
+
+def _nested(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_nested, get_args(annotation))), None)

@@ -18,6 +18,7 @@ from mutirao.settings import Settings
 from mutirao.store.database import Database
 from mutirao.store.insights import Insights
 from mutirao.store.jobs import Jobs
+from mutirao.store.lists import Lists
 
 _CONNECTIONS = 4
 _HEALTH_TIMEOUT = 2.0
@@ -30,6 +31,7 @@ class Services:
     submission: Submission
     jobs: JobService
     insights: Insights
+    lists: Lists
     gauges: Insights
     health: Health
     waker: Waker
@@ -49,13 +51,14 @@ def open_services(settings: Settings) -> Services:
     database = Database(dsn, application_name=name, size=_CONNECTIONS)
     # Its own connection: readiness must be answered in time when all the others are stuck.
     probe = Database(dsn, application_name=f"{name} probe", size=1, timeout=_HEALTH_TIMEOUT)
-    insights, jobs = Insights(database), Jobs(database)
+    insights, lists, jobs = Insights(database), Lists(database), Jobs(database)
     url = settings.redis.get_secret_value()
     waker = Waker(Wakeups(connect(url), Keys(settings.redis_prefix)))
     return Services(
         submission=Submission(GroupCommit(jobs.submit), ContractBook(insights.contracts), waker.work),
-        jobs=JobService(jobs, insights, waker),
+        jobs=JobService(jobs, insights, lists, waker),
         insights=insights,
+        lists=lists,
         gauges=Insights(probe),
         health=Health(
             Probe("postgres", Insights(probe).ping, required=True),

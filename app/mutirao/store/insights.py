@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
-from mutirao.domain.job import ENDED, LIVE, Backoff, State
+from mutirao.domain.job import Backoff, State
 from mutirao.domain.views import (
     AttemptView,
     AuditView,
     ContractView,
-    DeadLetter,
     JobFilter,
     JobSummary,
     JobView,
     NodeView,
-    Page,
+    RefusalView,
     StatusView,
 )
-from mutirao.errors import InvalidInput
 from mutirao.store import sql
-from mutirao.store.database import Database, Transaction
+from mutirao.store.database import Database
+from mutirao.store.lists import jobs_below, raw
 
 COUNTED_DEAD_LETTERS = 1001
 
 _SQL = sql.load("insights.sql")
 _HIGHEST = UUID(int=(1 << 128) - 1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class Insights:
@@ -55,20 +49,6 @@ class Insights:
                 return None
             return _job(row, attempts.fetchall(), audit.fetchall())
 
-    def list_jobs(self, wanted: JobFilter, cursor: str | None, limit: int) -> Page[JobSummary]:
-        """Live and finished jobs together, newest id first; `cursor` is an earlier page's `next_cursor`."""
-        with self._db.transaction() as tx:
-            return _list_jobs(tx, wanted, _uuid_cursor(cursor), limit)
-
-    def dead_letters(self, wanted: JobFilter, cursor: str | None, limit: int) -> Page[DeadLetter]:
-        """Dead jobs that wait for a decision, the latest first."""
-        before, below = _time_cursor(cursor)
-        params = {"before": before, "below": below, "handler": wanted.handler, "queue": wanted.queue}
-        with self._db.transaction() as tx:
-            rows = tx.rows(_SQL.dead_letters, {**params, "limit": limit + 1})
-        items = [DeadLetter(**{**row._asdict(), "error": _raw(row.error)}) for row in rows[:limit]]
-        return Page(items=items, next_cursor=_after(items[-1]) if len(rows) > limit else None)
-
     def nodes(self) -> list[NodeView]:
         """Every node by name, with its role and the age of its last beat."""
         with self._db.transaction() as tx:
@@ -85,7 +65,7 @@ class Insights:
         with self._db.transaction() as tx:
             term, nodes, counts = tx.send(_SQL.term), tx.send(_SQL.nodes), tx.send(_SQL.counts)
             outcomes, dead = tx.send(_SQL.outcomes), tx.send(_SQL.count_dead_letters, _DEAD_LIMIT)
-            jobs = _list_jobs(tx, JobFilter(), _HIGHEST, recent)
+            jobs = jobs_below(tx, JobFilter(), _HIGHEST, recent)
             return _status(
                 term.fetchall()[0],
                 nodes=[_node(row) for row in nodes.fetchall()],
@@ -96,7 +76,7 @@ class Insights:
             )
 
     def contracts(self) -> list[ContractView]:
-        """One contract a handler: the newest that a live node carries."""
+        """One contract a handler: the newest that a live node serves, else the last that one did."""
         with self._db.transaction() as tx:
             return [_contract(row) for row in tx.rows(_SQL.contracts)]
 
@@ -104,17 +84,13 @@ class Insights:
 _DEAD_LIMIT = {"limit": COUNTED_DEAD_LETTERS}
 
 
-def _raw(text: str | None) -> msgspec.Raw | None:
-    return None if text is None else msgspec.Raw(text.encode())
-
-
 def _job(row: Any, attempts: list[Any], audit: list[Any]) -> JobView:
     fields = row._asdict()
     incarnation = fields.pop("incarnation")
     backoff = Backoff(fields.pop("backoff_base"), fields.pop("backoff_cap"))
     for name in ("payload", "result", "error"):
-        fields[name] = _raw(fields[name])
-    ended = [AttemptView(**{**item._asdict(), "error": _raw(item.error)}) for item in attempts]
+        fields[name] = raw(fields[name])
+    ended = [AttemptView(**{**item._asdict(), "error": raw(item.error)}) for item in attempts]
     if row.state == State.RUNNING and all(item.attempt != row.attempt for item in ended):
         ended.append(_running(row, incarnation))
     return JobView(
@@ -122,7 +98,7 @@ def _job(row: Any, attempts: list[Any], audit: list[Any]) -> JobView:
         cancelling=row.state == State.RUNNING and row.cancel_requested_at is not None,
         backoff=backoff,
         attempts=ended,
-        audit=[AuditView(**{**item._asdict(), "detail": _raw(item.detail)}) for item in audit],
+        audit=[AuditView(**{**item._asdict(), "detail": raw(item.detail)}) for item in audit],
     )
 
 
@@ -138,38 +114,6 @@ def _running(row: Any, incarnation: int) -> AttemptView:
         seconds=None,
         error=None,
     )
-
-
-def _list_jobs(tx: Transaction, wanted: JobFilter, below: UUID, limit: int) -> Page[JobSummary]:
-    params = {**msgspec.structs.asdict(wanted), "below": below, "limit": limit + 1}
-    # Live before finished: a job that ends in between is in both answers, never in none.
-    live = tx.send(_SQL.live_jobs, params) if wanted.state not in ENDED else None
-    finished = tx.send(_SQL.finished_jobs, params) if wanted.state not in LIVE else None
-    rows = {row.id: row for cursor in (live, finished) if cursor is not None for row in cursor.fetchall()}
-    ordered = [rows[key] for key in sorted(rows, reverse=True)]
-    items = [JobSummary(**row._asdict()) for row in ordered[:limit]]
-    return Page(items=items, next_cursor=str(items[-1].id) if len(ordered) > limit else None)
-
-
-def _uuid_cursor(cursor: str | None) -> UUID:
-    try:
-        return _HIGHEST if cursor is None else UUID(cursor)
-    except ValueError:
-        raise InvalidInput("cursor", "is not a cursor of this list") from None
-
-
-def _time_cursor(cursor: str | None) -> tuple[str, UUID]:
-    if cursor is None:
-        return "infinity", _HIGHEST
-    microseconds, _, job = cursor.partition(".")
-    try:
-        return (_EPOCH + int(microseconds) * _MICROSECOND).isoformat(), UUID(job)
-    except (ValueError, OverflowError):
-        raise InvalidInput("cursor", "is not a cursor of this list") from None
-
-
-def _after(letter: DeadLetter) -> str:
-    return f"{(letter.finished_at - _EPOCH) // _MICROSECOND}.{letter.id.hex}"
 
 
 def _node(row: Any) -> NodeView:
@@ -208,8 +152,13 @@ def _status(
 
 def _contract(row: Any) -> ContractView:
     return ContractView(
+        id=row.id,
         handler=row.handler,
         fingerprint=row.fingerprint,
+        accepted=row.accepted,
+        nodes=row.nodes,
+        refusals=[RefusalView(**refusal) for refusal in row.refusals],
+        unserved_jobs=row.unserved_jobs,
         description=row.description,
         payload_schema=json.loads(row.payload_schema),
         result_schema=json.loads(row.result_schema),

@@ -7,7 +7,8 @@ from flask import Flask, Response
 from mutirao.services.services import Services, open_services
 from mutirao.settings import Settings
 from mutirao.web import health, problems
-from mutirao.web.api import cluster, dead_letters, jobs
+from mutirao.web.api import cluster, dead_letters, document, jobs
+from mutirao.web.api.operations import Api
 from mutirao.web.gate import Gate
 from mutirao.web.pages import status
 
@@ -31,12 +32,19 @@ def create_app(settings: Settings, services: Services | None = None) -> Flask:
     health.measure(app)
     Gate(settings).install(app)
     problems.install(app)
-    for routes in (jobs, dead_letters, cluster):
-        app.register_blueprint(routes.blueprint(services), url_prefix=API)
+    app.register_blueprint(_api(settings, services).blueprint(), url_prefix=API)
     app.register_blueprint(health.blueprint(services, settings.node_name))
     app.register_blueprint(status.blueprint(services, settings.node_name))
     app.after_request(_secure)
     return app
+
+
+def _api(settings: Settings, services: Services) -> Api:
+    api = Api()
+    for part in (jobs, dead_letters, cluster):
+        part.declare(api, services)
+    document.declare(api, API, secured=settings.api_token is not None)
+    return api
 
 
 def _secure(response: Response) -> Response:

@@ -10,11 +10,12 @@ from werkzeug.exceptions import HTTPException
 
 from mutirao.errors import Conflict, InvalidInput, MutiraoError, NotFound, Unavailable
 from mutirao.logs import get_logger
-from mutirao.services.requests import FieldError, Refused
+from mutirao.services.requests import Refused
 
 log = get_logger(__name__)
 
 RETRY_AFTER = "2"
+CONTENT_TYPE = "application/problem+json"
 
 _STATUS: tuple[tuple[type[MutiraoError], int], ...] = (
     (InvalidInput, 422),
@@ -24,28 +25,38 @@ _STATUS: tuple[tuple[type[MutiraoError], int], ...] = (
 )
 
 
+class WrongField(msgspec.Struct, frozen=True):
+    """One refused field: its path (`jobs.3.payload.path`) and what is wrong with it."""
+
+    field: str
+    message: str
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is wrong (RFC 9457), in which fields, and what to do about it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[WrongField] = []
+    hint: str = ""
+
+
 def problem(
     status: int,
     detail: str,
     *,
     code: str = "",
-    errors: list[FieldError] | None = None,
+    errors: list[WrongField] | None = None,
     hint: str = "",
     headers: dict[str, str] | None = None,
 ) -> Response:
     """One problem; `errors` name the fields, `hint` says what to do."""
     title = HTTPStatus(status).phrase
-    body: dict[str, object] = {
-        "type": f"urn:mutirao:problem:{code or title.lower().replace(' ', '_')}",
-        "title": title,
-        "status": status,
-        "detail": detail,
-    }
-    if errors:
-        body["errors"] = [{"field": one.field, "message": one.message} for one in errors]
-    if hint:
-        body["hint"] = hint
-    return Response(msgspec.json.encode(body), status, headers, content_type="application/problem+json")
+    kind = f"urn:mutirao:problem:{code or title.lower().replace(' ', '_')}"
+    body = Problem(kind, title, status, detail, errors or [], hint)
+    return Response(msgspec.json.encode(body), status, headers, content_type=CONTENT_TYPE)
 
 
 def install(app: Flask) -> None:
@@ -68,10 +79,10 @@ def _ours(error: MutiraoError) -> Response:
     )
 
 
-def _fields(error: MutiraoError) -> list[FieldError]:
+def _fields(error: MutiraoError) -> list[WrongField]:
     if isinstance(error, Refused):
-        return error.errors
-    return [FieldError(field=error.field, message=error.message)] if isinstance(error, InvalidInput) else []
+        return [WrongField(one.field, one.message) for one in error.errors]
+    return [WrongField(error.field, error.message)] if isinstance(error, InvalidInput) else []
 
 
 def _detail(error: MutiraoError) -> str:

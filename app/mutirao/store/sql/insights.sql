@@ -4,6 +4,7 @@ SELECT j.id, j.state::text AS state, j.handler, j.payload::text AS payload, j.qu
        j.max_attempts, j.backoff_base, j.backoff_cap, j.timeout, j.run_at, j.idempotency_key, j.submitted_by,
        j.traceparent, j.created_at, j.attempt, j.node, n.name AS node_name, j.incarnation, j.queued_at,
        j.assigned_at, j.started_at, j.cancel_requested_at, j.progress::float8 AS progress,
+       j.contract, EXISTS (SELECT FROM served WHERE served.contract = j.contract) AS served,
        NULL::timestamptz AS finished_at, NULL::text AS result, NULL::text AS error,
        NULL::timestamptz AS discarded_at
 FROM jobs j LEFT JOIN nodes n ON n.id = j.node
@@ -28,48 +29,11 @@ ORDER BY a.attempt, a.ended_at
 
 -- name: audit
 -- The history of one job, oldest first; one job's transitions follow each other, so their ids are in order.
-SELECT at, attempt, event, from_state::text AS from_state, to_state::text AS to_state, actor, term, node,
-       incarnation, detail::text AS detail
-FROM audit
-WHERE job_id = %(id)s
-ORDER BY id
-
--- name: live_jobs
--- Live jobs below the cursor, newest first.
-SELECT j.id, j.state::text AS state, j.cancel_requested_at IS NOT NULL AS cancelling, j.handler, j.queue,
-       j.priority, j.attempt, j.max_attempts, j.node, n.name AS node_name, j.created_at, j.run_at,
-       j.started_at, NULL::timestamptz AS finished_at
-FROM jobs j LEFT JOIN nodes n ON n.id = j.node
-WHERE j.id < %(below)s
-  AND (%(state)s::job_state IS NULL OR j.state = %(state)s::job_state)
-  AND (%(handler)s::text IS NULL OR j.handler = %(handler)s::text)
-  AND (%(queue)s::text IS NULL OR j.queue = %(queue)s::text)
-ORDER BY j.id DESC
-LIMIT %(limit)s
-
--- name: finished_jobs
--- Finished jobs below the cursor, newest first.
-SELECT j.id, j.state::text AS state, false AS cancelling, j.handler, j.queue,
-       j.priority, j.attempt, j.max_attempts, j.node, n.name AS node_name, j.created_at, j.run_at,
-       j.started_at, j.finished_at
-FROM finished_jobs j LEFT JOIN nodes n ON n.id = j.node
-WHERE j.id < %(below)s
-  AND (%(state)s::job_state IS NULL OR j.state = %(state)s::job_state)
-  AND (%(handler)s::text IS NULL OR j.handler = %(handler)s::text)
-  AND (%(queue)s::text IS NULL OR j.queue = %(queue)s::text)
-ORDER BY j.id DESC
-LIMIT %(limit)s
-
--- name: dead_letters
--- Dead jobs that wait for a decision, the latest first, below the cursor (finished_at, id).
-SELECT id, handler, queue, priority, attempt, max_attempts, created_at, finished_at, error::text AS error
-FROM finished_jobs
-WHERE state = 'dead' AND discarded_at IS NULL
-  AND (finished_at, id) < (%(before)s::timestamptz, %(below)s::uuid)
-  AND (%(handler)s::text IS NULL OR handler = %(handler)s::text)
-  AND (%(queue)s::text IS NULL OR queue = %(queue)s::text)
-ORDER BY finished_at DESC, id DESC
-LIMIT %(limit)s
+SELECT a.id, a.at, a.job_id, a.attempt, a.event, a.from_state::text AS from_state, a.to_state::text AS to_state,
+       a.actor, a.term, a.node, n.name AS node_name, a.incarnation, a.detail::text AS detail
+FROM audit a LEFT JOIN nodes n ON n.id = a.node
+WHERE a.job_id = %(id)s
+ORDER BY a.id
 
 -- name: count_dead_letters
 -- How many dead jobs wait for a decision, counted up to the limit so that a page never scans them all.
@@ -104,15 +68,23 @@ WHERE minute > cluster_now() - interval '1 hour'
 GROUP BY outcome
 
 -- name: contracts
--- One contract a handler: of those that live nodes carry (else of all) the one published last.
-SELECT DISTINCT ON (c.handler) c.handler, c.fingerprint, c.description, c.payload_schema::text AS payload_schema,
-       c.result_schema::text AS result_schema, c.defaults::text AS defaults
-FROM contracts c
-ORDER BY c.handler,
-         EXISTS (SELECT 1 FROM node_contracts k JOIN nodes n ON n.id = k.node
-                 WHERE k.handler = c.handler AND k.fingerprint = c.fingerprint
-                   AND n.status IN ('live', 'draining')) DESC,
-         c.published_at DESC, c.fingerprint
+-- One contract a handler: of those that live nodes serve (else that any ever served) the one published last.
+WITH standing AS (
+    SELECT contracts.*,
+        ARRAY(SELECT name FROM served JOIN nodes ON nodes.id = served.node
+              WHERE served.contract = contracts.id ORDER BY name) AS nodes,
+        coalesce((SELECT bool_or(k.refusal IS NULL) FROM node_contracts k
+                  WHERE k.handler = contracts.handler AND k.fingerprint = contracts.fingerprint), true) AS accepted
+    FROM contracts
+)
+SELECT DISTINCT ON (handler) id, handler, fingerprint, description, accepted, nodes,
+    payload_schema::text AS payload_schema, result_schema::text AS result_schema, defaults::text AS defaults,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('node', n.name, 'message', k.refusal) ORDER BY n.name), '[]')
+     FROM node_contracts k JOIN nodes n ON n.id = k.node AND n.status IN ('live', 'draining')
+     WHERE k.handler = standing.handler AND k.refusal IS NOT NULL) AS refusals,
+    (SELECT coalesce(sum(jobs), 0)::bigint FROM unserved WHERE unserved.handler = standing.handler) AS unserved_jobs
+FROM standing
+ORDER BY handler, nodes = '{}', accepted DESC, published_at DESC, id DESC
 
 -- name: ping
 -- Proves that this server answers and accepts writes.

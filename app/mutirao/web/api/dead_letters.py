@@ -1,41 +1,55 @@
-"""Dead letters over REST: list, show, replay, discard."""
+"""Dead letters over REST: list, show, replay, discard; one or many."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from flask import Blueprint, Response
-
+from mutirao.domain.views import JobView, LetterFilter
+from mutirao.services.jobs import Changed
+from mutirao.services.requests import LettersByFilter, LettersById
 from mutirao.services.services import Services
-from mutirao.web.api import params
+from mutirao.web.api.answers import Discarded, LetterPage, Replayed
 from mutirao.web.api.jobs import ACTOR
-from mutirao.web.bodies import answer
+from mutirao.web.api.operations import Answer, Api, Body, Received
+from mutirao.web.api.queries import LettersQuery
+
+_CHOSEN = Body((LettersById, LettersByFilter))
+_DECIDED = {409: "it is no dead letter, or no longer one"}
 
 
-def blueprint(services: Services) -> Blueprint:
-    """The routes under /api/v1/dead-letters."""
-    routes = Blueprint("dead_letters", __name__)
+def declare(api: Api, services: Services) -> None:
+    """The operations under /dead-letters."""
 
-    @routes.get("/dead-letters")
-    def list_dead_letters() -> Response:
-        params.only("handler", "queue", "cursor", "limit")
-        wanted, (cursor, limit) = params.job_filter("handler", "queue"), params.page()
-        found = services.insights.dead_letters(wanted, cursor, limit)
-        return answer({"dead_letters": found.items, "next_cursor": found.next_cursor})
+    @api.get("/dead-letters", Answer(LetterPage, "a page"), query=LettersQuery)
+    def list_dead_letters(query: LettersQuery) -> LetterPage:
+        """Lists dead jobs that wait for a decision, the latest first."""
+        wanted = LetterFilter(handler=query.handler, queue=query.queue, error_type=query.error_type)
+        found = services.lists.dead_letters(wanted, query.cursor, query.limit)
+        return LetterPage(found.items, found.next_cursor)
 
-    @routes.get("/dead-letters/<uuid:job_id>")
-    def show(job_id: UUID) -> Response:
-        params.only()
-        return answer(services.jobs.dead_letter(job_id))
+    @api.get("/dead-letters/<uuid:job_id>", Answer(JobView, "the dead job"))
+    def show_dead_letter(job_id: UUID) -> JobView:
+        """Shows one dead job with its attempts and its history."""
+        return services.jobs.dead_letter(job_id)
 
-    @routes.post("/dead-letters/<uuid:job_id>/replay")
-    def replay(job_id: UUID) -> Response:
-        params.only()
-        return answer(services.jobs.replay(job_id, actor=ACTOR))
+    @api.post("/dead-letters/<uuid:job_id>/replay", Answer(Changed, "it is queued again"), refusals=_DECIDED)
+    def replay_dead_letter(job_id: UUID) -> Changed:
+        """Queues a dead job again, with a full set of attempts."""
+        return services.jobs.replay(job_id, actor=ACTOR)
 
-    @routes.post("/dead-letters/<uuid:job_id>/discard")
-    def discard(job_id: UUID) -> Response:
-        params.only()
-        return answer(services.jobs.discard(job_id, actor=ACTOR))
+    @api.post("/dead-letters/<uuid:job_id>/discard", Answer(Changed, "it is put aside"), refusals=_DECIDED)
+    def discard_dead_letter(job_id: UUID) -> Changed:
+        """Puts a dead job aside for good."""
+        return services.jobs.discard(job_id, actor=ACTOR)
 
-    return routes
+    @api.post("/dead-letters/replay", Answer(Replayed, "these are queued again"), body=_CHOSEN)
+    def replay_dead_letters(body: Received[LettersById | LettersByFilter]) -> Replayed:
+        """Queues many dead jobs again, all in one transaction."""
+        done = services.jobs.replay_many(body.value, actor=ACTOR)
+        return Replayed(done.matched, done.done, done.left, done.next_cursor)
+
+    @api.post("/dead-letters/discard", Answer(Discarded, "these are put aside"), body=_CHOSEN)
+    def discard_dead_letters(body: Received[LettersById | LettersByFilter]) -> Discarded:
+        """Puts many dead jobs aside for good, all in one transaction."""
+        done = services.jobs.discard_many(body.value, actor=ACTOR)
+        return Discarded(done.matched, done.done, done.left, done.next_cursor)

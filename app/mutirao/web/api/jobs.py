@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 import msgspec
-from flask import Blueprint, Response, request
 
 from mutirao.domain.job import NewJob, Submitted
+from mutirao.domain.views import JobFilter, JobView
 from mutirao.errors import InvalidInput
-from mutirao.services.requests import MAX_PAYLOAD, BatchRequest, JobRequest, validate
+from mutirao.services.jobs import Changed
+from mutirao.services.requests import MAX_PAYLOAD, BatchRequest, JobRequest, KeyHeader
 from mutirao.services.services import Services
 from mutirao.services.submission import Asked
 from mutirao.web import strict_json
-from mutirao.web.api import params
-from mutirao.web.bodies import MAX_BATCH_BODY, MAX_BODY, answer, read_body
+from mutirao.web.api.answers import Accepted, AcceptedBatch, JobPage
+from mutirao.web.api.operations import Answer, Api, Body, Received, Reply
+from mutirao.web.api.queries import JobsQuery
+from mutirao.web.bodies import MAX_BATCH_BODY
 
 ACTOR = "api"
+
+_KEY_TAKEN = {409: "an idempotency key came before with another request"}
 
 
 class _Payload(msgspec.Struct):
@@ -28,75 +32,79 @@ class _Payloads(msgspec.Struct):
     jobs: list[_Payload]
 
 
-class Accepted(msgspec.Struct, frozen=True):
-    """The answer for one submitted job; `created` is false when its key repeated an earlier request."""
+def declare(api: Api, services: Services) -> None:
+    """The operations under /jobs."""
 
-    id: UUID
-    state: str
-    created: bool
-    handler: str
-    url: str
-
-
-def blueprint(services: Services) -> Blueprint:
-    """The routes under /api/v1/jobs."""
-    routes = Blueprint("jobs", __name__)
-
-    @routes.post("/jobs")
-    def submit() -> Response:
-        params.only()
-        body = read_body(MAX_BODY)
-        document = _with_key(strict_json.parse(body))
-        asked = _asked(validate(JobRequest, document), msgspec.json.decode(body, type=_Payload), "")
+    @api.post(
+        "/jobs",
+        Answer(Accepted, "stored durably", 201, ("Location",)),
+        Answer(Accepted, "its key repeats an earlier request", 200, ("Location",)),
+        headers=KeyHeader,
+        body=Body((JobRequest,)),
+        refusals=_KEY_TAKEN,
+    )
+    def submit_job(headers: KeyHeader, body: Received[JobRequest]) -> Reply:
+        """Submits one job."""
+        payload = msgspec.json.decode(body.raw, type=_Payload)
+        asked = _asked(_with_key(body.value, headers.key), payload, "")
         accepted = _accepted(*services.submission.submit([asked], actor=ACTOR)[0])
-        return answer(accepted, 201 if accepted.created else 200, {"Location": accepted.url})
+        return Reply(accepted, 201 if accepted.created else 200, {"Location": accepted.url})
 
-    @routes.post("/jobs/batch")
-    def submit_batch() -> Response:
-        params.only()
-        if "Idempotency-Key" in request.headers:
+    @api.post(
+        "/jobs/batch",
+        Answer(AcceptedBatch, "stored durably", 201),
+        Answer(AcceptedBatch, "all of the keys repeat earlier requests", 200),
+        headers=KeyHeader,
+        body=Body((BatchRequest,), MAX_BATCH_BODY),
+        refusals=_KEY_TAKEN,
+    )
+    def submit_jobs(headers: KeyHeader, body: Received[BatchRequest]) -> Reply:
+        """Submits jobs that are stored all together or not at all."""
+        if headers.key is not None:
             raise InvalidInput("Idempotency-Key", "each job of a batch has an idempotency_key of its own")
-        body = read_body(MAX_BATCH_BODY)
-        batch = validate(BatchRequest, strict_json.parse(body))
-        payloads = msgspec.json.decode(body, type=_Payloads).jobs
+        payloads = msgspec.json.decode(body.raw, type=_Payloads).jobs
         asked = [
             _asked(one, payload, f"jobs.{index}")
-            for index, (one, payload) in enumerate(zip(batch.jobs, payloads, strict=True))
+            for index, (one, payload) in enumerate(zip(body.value.jobs, payloads, strict=True))
         ]
         jobs = [_accepted(*done) for done in services.submission.submit(asked, actor=ACTOR)]
-        return answer({"jobs": jobs}, 201 if any(job.created for job in jobs) else 200)
+        return Reply(AcceptedBatch(jobs), 201 if any(job.created for job in jobs) else 200)
 
-    @routes.get("/jobs")
-    def list_jobs() -> Response:
-        params.only("state", "handler", "queue", "cursor", "limit")
-        wanted, (cursor, limit) = params.job_filter("state", "handler", "queue"), params.page()
-        found = services.insights.list_jobs(wanted, cursor, limit)
-        return answer({"jobs": found.items, "next_cursor": found.next_cursor})
+    @api.get("/jobs", Answer(JobPage, "a page"), query=JobsQuery)
+    def list_jobs(query: JobsQuery) -> JobPage:
+        """Lists live and finished jobs, the newest first."""
+        wanted = JobFilter(
+            states=query.state,
+            handler=query.handler,
+            queue=query.queue,
+            created_after=query.created_after,
+            created_before=query.created_before,
+        )
+        found = services.lists.jobs(wanted, query.cursor, query.limit)
+        return JobPage(found.items, found.next_cursor)
 
-    @routes.get("/jobs/<uuid:job_id>")
-    def show(job_id: UUID) -> Response:
-        params.only()
-        return answer(services.jobs.show(job_id))
+    @api.get("/jobs/<uuid:job_id>", Answer(JobView, "the job"))
+    def show_job(job_id: UUID) -> JobView:
+        """Shows one job with its attempts and its history."""
+        return services.jobs.show(job_id)
 
-    @routes.post("/jobs/<uuid:job_id>/cancel")
-    def cancel(job_id: UUID) -> Response:
-        params.only()
-        return answer(services.jobs.cancel(job_id, actor=ACTOR))
+    @api.post(
+        "/jobs/<uuid:job_id>/cancel",
+        Answer(Changed, "it is cancelled, or its runner is being killed"),
+        refusals={409: "it has ended otherwise"},
+    )
+    def cancel_job(job_id: UUID) -> Changed:
+        """Ends a live job."""
+        return services.jobs.cancel(job_id, actor=ACTOR)
 
-    return routes
 
-
-def _with_key(document: Any) -> Any:
-    """The document with the key of the Idempotency-Key header, which must not contradict its own."""
-    header = request.headers.get("Idempotency-Key")
-    if header is None or not isinstance(document, dict):
-        return document
-    if not header.isascii():
-        raise InvalidInput("Idempotency-Key", "must be ASCII; send other keys as the field idempotency_key")
-    given = document.get("idempotency_key")
-    if given is not None and given != header:
+def _with_key(job: JobRequest, key: str | None) -> JobRequest:
+    """The job with the key of the Idempotency-Key header, which must not contradict its own."""
+    if key is None or job.idempotency_key == key:
+        return job
+    if job.idempotency_key is not None:
         raise InvalidInput("idempotency_key", "differs from the Idempotency-Key header")
-    return {**document, "idempotency_key": header}
+    return job.model_copy(update={"idempotency_key": key})
 
 
 def _asked(one: JobRequest, raw: _Payload, path: str) -> Asked:

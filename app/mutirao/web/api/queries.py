@@ -1,0 +1,77 @@
+"""What a list may be asked for: one model of query parameters each, checked as strictly as a body."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from mutirao.domain.job import State
+from mutirao.services.fields import Id, Instant, Name, Text
+
+MAX_LIMIT = 500
+
+_DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+def _integer(value: object) -> int:
+    if not isinstance(value, str) or not _DIGITS.fullmatch(value):
+        raise ValueError("must be an integer")
+    return int(value)
+
+
+def _states(value: object) -> list[State]:
+    names = str(value).split(",")
+    if not set(names) <= set(State):
+        raise ValueError(f"must be one or more of {', '.join(State)}, separated by commas")
+    return [State(name) for name in names]
+
+
+States = Annotated[
+    list[State],
+    BeforeValidator(_states),
+    WithJsonSchema(
+        {"type": "array", "items": {"type": "string", "enum": [str(state) for state in State]}, "minItems": 1}
+    ),
+]
+
+
+class _Query(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class PageQuery(_Query):
+    """Which page of a list."""
+
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT), BeforeValidator(_integer)] = Field(
+        50, description="At most so many items."
+    )
+    cursor: str | None = Field(None, description="An earlier answer's `next_cursor`.")
+
+
+class JobsQuery(PageQuery):
+    """Which jobs."""
+
+    state: States | None = Field(None, description="One or more states, separated by commas.")
+    handler: Name | None = None
+    queue: Name | None = None
+    created_after: Instant | None = Field(None, description="Not created before this time.")
+    created_before: Instant | None = Field(None, description="Created before this time.")
+
+
+class LettersQuery(PageQuery):
+    """Which dead letters."""
+
+    handler: Name | None = None
+    queue: Name | None = None
+    error_type: Text | None = Field(None, description="The `type` of the last error.")
+
+
+class AuditQuery(PageQuery):
+    """Which entries of the audit log."""
+
+    job_id: Id | None = None
+    event: Name | None = None
+    actor: Text | None = None
+    node: Text | None = Field(None, description="A node's id or name.")

@@ -145,11 +145,12 @@ class Reading:
     help: str
     labels: Sequence[str] = ()
 
-    def family(self, values: Mapping[tuple[str, ...], float]) -> GaugeMetricFamily:
-        """Its samples, by the values of its labels."""
+    def family(self, values: Mapping[tuple[str, ...], float | None]) -> GaugeMetricFamily:
+        """Its samples, by the values of its labels; none for what is None."""
         family = GaugeMetricFamily(self.name, self.help, labels=self.labels)
         for labels, value in values.items():
-            family.add_metric(labels, value)
+            if value is not None:
+                family.add_metric(labels, value)
         return family
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from mutirao.errors import Unavailable
-from mutirao.loop import Loop, boottime
-
-_IDLE = 3600.0
+from mutirao.services.inquiry import Inquiry
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,48 +39,24 @@ class Readiness:
 
 
 class Probe:
-    """Asks one dependency from a thread of its own: a server that is frozen cannot hold up the answer."""
+    """Asks one dependency; a server that is frozen cannot hold up the answer."""
 
     def __init__(self, name: str, ping: Callable[[], str], *, required: bool, timeout: float = 2.5) -> None:
         self._name = name
-        self._ping = ping
         self._required = required
-        self._timeout = timeout
-        self._answered = threading.Condition()
-        self._asked_at = float("-inf")
-        self._detail = ""
-        self._wanted = False
-        self._loop = Loop(f"probe-{name}", self._run_once)
-        self._loop.start()
+        self._inquiry = Inquiry(f"probe-{name}", ping, timeout)
 
     def result(self) -> Dependency:
         """The answer to a question asked after this call; a failure if none comes in time."""
-        since = boottime()
-        with self._answered:
-            self._wanted = True
-            self._loop.wake()
-            in_time = self._answered.wait_for(lambda: self._asked_at >= since, self._timeout)
-            detail = self._detail if in_time else f"did not answer within {self._timeout:g} s"
+        try:
+            detail = self._inquiry.answer()
+        except Unavailable as error:
+            detail = error.message
         return Dependency(self._name, ok=not detail, required=self._required, detail=detail)
 
     def close(self) -> None:
-        """Ends the thread, or leaves it to the process's end when it is stuck."""
-        self._loop.stop(timeout=0.5)
-
-    def _run_once(self) -> float:
-        with self._answered:
-            if not self._wanted:
-                return _IDLE
-            self._wanted = False
-        asked_at = boottime()
-        try:
-            detail = self._ping()
-        except Unavailable as error:
-            detail = error.message
-        with self._answered:
-            self._asked_at, self._detail = asked_at, detail
-            self._answered.notify_all()
-        return 0.0
+        """Asks no more."""
+        self._inquiry.close()
 
 
 class Health:

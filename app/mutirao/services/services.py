@@ -11,11 +11,13 @@ from mutirao.coordination.wakeup import Wakeups
 from mutirao.services.contracts import ContractBook
 from mutirao.services.grouping import GroupCommit
 from mutirao.services.health import Health, Probe
+from mutirao.services.inquiry import Inquiry
 from mutirao.services.jobs import JobService
 from mutirao.services.submission import Submission
 from mutirao.services.waker import Waker
 from mutirao.settings import Settings
 from mutirao.store.database import Database
+from mutirao.store.gauges import ClusterGauges, Gauges
 from mutirao.store.insights import Insights
 from mutirao.store.jobs import Jobs
 from mutirao.store.lists import Lists
@@ -32,7 +34,7 @@ class Services:
     jobs: JobService
     insights: Insights
     lists: Lists
-    gauges: Insights
+    gauges: Inquiry[ClusterGauges]
     health: Health
     waker: Waker
     databases: tuple[Database, ...]
@@ -40,6 +42,7 @@ class Services:
     def close(self) -> None:
         """Ends threads and connections."""
         self.waker.close()
+        self.gauges.close()
         self.health.close()
         for database in self.databases:
             database.close()
@@ -59,7 +62,7 @@ def open_services(settings: Settings) -> Services:
         jobs=JobService(jobs, insights, lists, waker),
         insights=insights,
         lists=lists,
-        gauges=Insights(probe),
+        gauges=Inquiry("gauges", Gauges(probe).read, _HEALTH_TIMEOUT),
         health=Health(
             Probe("postgres", Insights(probe).ping, required=True),
             Probe("redis", _redis_ping(url), required=False),

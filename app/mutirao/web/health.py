@@ -13,7 +13,18 @@ from prometheus_client.registry import Collector
 
 import mutirao
 from mutirao.errors import Unavailable
-from mutirao.metrics import DEAD_LETTERS, HTTP_OPEN, HTTP_REQUESTS, HTTP_SECONDS, JOBS, STORE_UP, WEB
+from mutirao.metrics import (
+    COUNT_AGE,
+    DEAD_LETTERS,
+    HTTP_OPEN,
+    HTTP_REQUESTS,
+    HTTP_SECONDS,
+    JOBS,
+    NODES,
+    OLDEST_BEAT,
+    STORE_UP,
+    WEB,
+)
 from mutirao.services.services import Services
 from mutirao.web.bodies import answer
 from mutirao.web.problems import RETRY_AFTER
@@ -59,13 +70,16 @@ class _Readings(Collector):
 
     def collect(self) -> Iterator[Metric]:
         try:
-            counts, dead = self._services.gauges.counts()
+            found = self._services.gauges.answer()
         except Unavailable:
             yield STORE_UP.family({(): 0})
             return
         yield STORE_UP.family({(): 1})
-        yield JOBS.family({(state,): count for state, count in counts.items()})
-        yield DEAD_LETTERS.family({(): dead})
+        yield JOBS.family({(state,): count for state, count in found.jobs.items()})
+        yield NODES.family({(status,): count for status, count in found.nodes.items()})
+        yield DEAD_LETTERS.family({(): found.dead_letters})
+        yield COUNT_AGE.family({(): found.count_age})
+        yield OLDEST_BEAT.family({(): found.oldest_beat})
 
 
 def measure(app: Flask) -> None:

@@ -26,6 +26,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "agent": ("mutirao.cli.agent", "Run one node's agent."),
     "bench": ("mutirao.cli.bench", "Measure this machine on a private cluster."),
     "dead-letter": ("mutirao.cli.dead_letter", "List, show, replay or discard dead jobs."),
+    "doctor": ("mutirao.cli.doctor", "Examine this node from the inside."),
     "jobs": ("mutirao.cli.jobs", "List, show or cancel jobs."),
     "migrate": ("mutirao.cli.migrate", "Bring the database schema up to date."),
     "nodes": ("mutirao.cli.nodes", "List the nodes."),

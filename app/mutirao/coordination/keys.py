@@ -46,5 +46,9 @@ class Keys:
         """String: one of the keys that a benchmark sets and removes."""
         return f"{self.prefix}:bench:{number}"
 
+    def probe(self, nonce: str) -> str:
+        """String: set and removed by `mutirao doctor`."""
+        return f"{self.prefix}:doctor:{nonce}"
+
 
 DEFAULT = Keys()

@@ -46,6 +46,17 @@ def migrate(dsn: str) -> tuple[str | None, str]:
         engine.dispose()
 
 
+def head() -> str:
+    """The newest revision that this version knows."""
+    return ScriptDirectory.from_config(_config()).get_current_head() or ""
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    return config
+
+
 def _refused(error: BaseException) -> MutiraoError:
     """Why PostgreSQL would not: told apart by what is to be done."""
     if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
@@ -70,15 +81,13 @@ def _upgrade(connection: Connection) -> tuple[str | None, str]:
     try:
         connection.execute(text("CREATE SCHEMA IF NOT EXISTS mutirao"))
         connection.commit()
-        config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        config = _config()
         config.attributes["connection"] = connection
         before = _revision(connection)
         connection.commit()
         command.upgrade(config, "head")
         connection.commit()
-        head = ScriptDirectory.from_config(config).get_current_head()
-        return before, head or ""
+        return before, head()
     finally:
         connection.rollback()
         connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})

@@ -1,0 +1,45 @@
+"""What one check found: fine, doubtful or broken, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mutirao.settings import Settings
+
+
+class Level(StrEnum):
+    """FAIL means that this node cannot do its work, or not safely; WARN that it may come to that."""
+
+    OK = "OK"
+    WARN = "WARN"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report; `check` is stable, for scripts."""
+
+    check: str
+    level: Level
+    message: str
+    hint: str = ""
+
+
+Theme = Callable[[Settings], Iterator[Finding]]
+
+
+def ok(check: str, message: str) -> Finding:
+    """Nothing to do."""
+    return Finding(check, Level.OK, message)
+
+
+def warn(check: str, message: str, hint: str) -> Finding:
+    """Worth a look."""
+    return Finding(check, Level.WARN, message, hint)
+
+
+def fail(check: str, message: str, hint: str) -> Finding:
+    """To be mended."""
+    return Finding(check, Level.FAIL, message, hint)

@@ -1,0 +1,143 @@
+"""The node's own places: its directories, what they hold, and its handlers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
+
+import psutil
+
+from mutirao.doctor.finding import Finding, fail, ok, warn
+from mutirao.errors import MutiraoError
+from mutirao.registry import HandlerConfig, load_registry
+from mutirao.settings import Settings
+
+_MIB = 1 << 20
+NO_ROOM, LITTLE_ROOM = 100 * _MIB, 1024 * _MIB
+_IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+
+
+def node(settings: Settings) -> Iterator[Finding]:
+    """What an agent needs of this machine before it asks anybody else."""
+    for name in ("state_dir", "runtime_dir"):
+        yield _usable(f"node.{name}", getattr(settings, name))
+    yield _room(settings.state_dir)
+    yield _volatile(settings.runtime_dir)
+    yield _identity(settings)
+    yield _running(settings)
+    yield _handlers(settings)
+
+
+def node_id(settings: Settings) -> UUID | None:
+    """The node's identity, None before its first start or where it cannot be read."""
+    with suppress(OSError, ValueError):
+        return UUID((settings.state_dir / "node-id").read_text().strip())
+    return None
+
+
+def _usable(check: str, path: Path) -> Finding:
+    if not path.exists():
+        hint = f"made at the first start if {_existing(path)} is writable"
+        return (warn if os.access(_existing(path), os.W_OK) else fail)(check, f"{path} does not exist", hint)
+    if not path.is_dir():
+        return fail(check, f"{path} is not a directory", "remove it, or set another one")
+    if not os.access(path, os.W_OK | os.X_OK):
+        hint = f"own it by the user the agent runs as, or mount it writable ({_mount(path)[0]})"
+        return fail(check, f"{path} cannot be written to", hint)
+    if path.stat().st_mode & 0o022:
+        return warn(check, f"{path} can be written to by others", f"chmod go-w {path}")
+    return ok(check, str(path))
+
+
+def _room(path: Path) -> Finding:
+    disk = os.statvfs(_existing(path))
+    free, said = disk.f_bavail * disk.f_frsize, f"{disk.f_bavail * disk.f_frsize // _MIB} MiB free at {path}"
+    inodes_left = disk.f_favail / disk.f_files if disk.f_files else 1.0
+    hint = "make room: with a full disk nothing can be stored, logged or started"
+    if inodes_left < 0.01:
+        return fail("node.room", f"no inodes are left at {path}", hint)
+    if free < NO_ROOM:
+        return fail("node.room", said, hint)
+    if free < LITTLE_ROOM or inodes_left < 0.05:
+        return warn("node.room", f"{said}, {inodes_left:.0%} of the inodes", hint)
+    return ok("node.room", said)
+
+
+def _volatile(path: Path) -> Finding:
+    mount, kind = _mount(path)
+    if kind not in _IN_MEMORY:
+        hint = "set `runtime_dir` below /run or /dev/shm: what is there must be gone after a reboot"
+        return warn(
+            "node.volatile", f"runtime_dir {path} is on {kind or 'an unknown file system'} ({mount})", hint
+        )
+    return ok("node.volatile", f"runtime_dir is on {kind}")
+
+
+def _identity(settings: Settings) -> Finding:
+    mine = node_id(settings)
+    if mine is None:
+        return warn("node.identity", "no identity yet", "made at the agent's first start")
+    marker = settings.runtime_dir / "incarnation"
+    try:
+        named = json.loads(marker.read_text())["node"]
+    except FileNotFoundError:
+        return ok("node.identity", str(mine))
+    except (OSError, ValueError, KeyError, TypeError):
+        return warn(
+            "node.identity", f"{marker} cannot be read", "remove it: the next start only takes 3 s longer"
+        )
+    if named != str(mine):
+        return warn(
+            "node.identity", f"{marker} is another node's", "give each agent on a machine its own runtime_dir"
+        )
+    if marker.stat().st_mtime < psutil.boot_time() - 1:
+        return warn(
+            "node.identity", f"{marker} is older than the last boot", "set a runtime_dir that is in memory"
+        )
+    return ok("node.identity", str(mine))
+
+
+def _running(settings: Settings) -> Finding:
+    hint = "start it: mutirao agent --config FILE"
+    try:
+        lock = (settings.state_dir / "lock").stat()
+    except FileNotFoundError:
+        return warn("node.agent", "no agent has run here yet", hint)
+    # Looked up, not tried: an agent that starts this moment must not be refused because of us.
+    held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    pid = next((line[4] for line in held if line[1] == "FLOCK" and line[5].endswith(f":{lock.st_ino}")), None)
+    if pid is None:
+        return fail("node.agent", "its agent does not run", hint)
+    return ok("node.agent", f"its agent runs, pid {pid}")
+
+
+def _handlers(settings: Settings) -> Finding:
+    try:
+        names = load_registry(HandlerConfig.of(settings)).names()
+    except MutiraoError as error:
+        return fail(
+            "node.handlers", error.message, error.hint or "correct it: the agent does not start without"
+        )
+    except Exception as error:  # noqa: BLE001 - it runs people's modules, which raise what they like
+        return fail(
+            "node.handlers", f"{type(error).__name__}: {error}", "correct the module; see docs/handlers.md"
+        )
+    return ok("node.handlers", f"{len(names)} load: {', '.join(names)}")
+
+
+def _existing(path: Path) -> Path:
+    return next((one for one in (path, *path.parents) if one.exists()), Path("/"))
+
+
+def _mount(path: Path) -> tuple[str, str]:
+    """Where the file system of `path` is mounted, and what kind it is."""
+    real = _existing(path).resolve()
+    kinds = {mount.mountpoint: mount.fstype for mount in psutil.disk_partitions(all=True)}
+    for parent in (real, *real.parents):
+        if str(parent) in kinds:
+            return str(parent), kinds[str(parent)]
+    return "/", ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,9 +13,11 @@ from mutirao.cli import demo
 from mutirao.embedded.cluster import Cluster, Options
 from mutirao.embedded.directory import ClusterDirectory
 from mutirao.embedded.signals import Signals
-from mutirao.settings import default_data_dir
+from mutirao.settings import default_data_dir, load_settings
 
 _DIRECTORY = click.Path(path_type=Path, file_okay=False)
+_TREE = click.Path(path_type=Path, file_okay=False, exists=True, resolve_path=True)
+_PROGRAM = click.Path(path_type=Path, dir_okay=False, exists=True, executable=True)
 
 
 @click.command()
@@ -27,35 +30,67 @@ _DIRECTORY = click.Path(path_type=Path, file_okay=False)
 )
 @click.option("--postgres", envvar="MUTIRAO_POSTGRES", help="Use this PostgreSQL (a DSN), start none.")
 @click.option("--redis", envvar="MUTIRAO_REDIS", help="Use this Redis (a URL), start none.")
+@click.option("--redis-prefix", envvar="MUTIRAO_REDIS_PREFIX",
+              help="Begins every key in Redis.  [default with --redis: from the database's id]")  # fmt: skip
 @click.option("--slots", type=click.IntRange(1, 1024), help="Runner processes of each node.")
-@click.option("--checksum-root", "roots", type=_DIRECTORY, multiple=True, help="Where `checksum` may read.")
+@click.option("--handlers", "handlers_dir", type=_TREE, help="Serve the handlers in this directory, too.")
+@click.option("--allow-command", "commands", type=_PROGRAM, multiple=True,
+              help="A program that `command` may run; may be repeated.")  # fmt: skip
+@click.option("--allow-http-host", "http_hosts", multiple=True, metavar="HOST",
+              help="A host that `http` may ask; may be repeated.")  # fmt: skip
+@click.option(
+    "--checksum-root", "checksum_roots", type=_DIRECTORY, multiple=True, help="Where `checksum` may read."
+)
 @click.option("--no-restart", is_flag=True, help="Leave a dead agent dead.")
-@click.option("--demo", "tree", type=click.Path(path_type=Path, file_okay=False, exists=True),
-              help="Hash every file of this tree as a demonstration.")  # fmt: skip
+@click.option("--demo", "tree", type=_TREE, help="Hash every file of this tree as a demonstration.")
 def command(
-    data: Path | None, nodes: int, port: int, postgres: str | None, redis: str | None, slots: int | None,
-    roots: tuple[Path, ...], no_restart: bool, tree: Path | None,
+    data: Path | None, nodes: int, port: int, postgres: str | None, redis: str | None, no_restart: bool,
+    tree: Path | None, **settings: Any,
 ) -> None:  # fmt: skip
-    """Run a whole cluster on this machine until Ctrl-C; a second Ctrl-C cuts the drain short."""
+    """Run a whole cluster on this machine until Ctrl-C; a second Ctrl-C cuts the drain short.
+
+    Everything is kept in the data directory, and is there again the next time. A changed handler is served
+    after a restart: Ctrl-C, then `mutirao up` again.
+
+    \b
+    Examples:
+      mutirao up
+      mutirao up --nodes 8 --port 9080 --data ~/cluster
+      mutirao up --handlers ./handlers --allow-command /usr/bin/rsync --allow-http-host example.org
+      MUTIRAO_POSTGRES=postgresql://… MUTIRAO_REDIS=redis://… mutirao up
+    """
     signals = Signals()
-    directory = ClusterDirectory(data or default_data_dir())
     if tree is not None:
-        roots = (*roots, tree)
-    options = Options(
-        nodes=nodes, port=port, postgres=postgres, redis=redis, slots=slots, restart=not no_restart,
-        checksum_roots=tuple(root.resolve() for root in roots),
-    )  # fmt: skip
+        settings["checksum_roots"] = (*settings["checksum_roots"], tree)
+    shared = {name: _plain(value) for name, value in settings.items() if value}
+    # Told before anything starts; the servers' addresses are only known later where they are our own.
+    load_settings(
+        None, {"postgres": "postgresql://", "redis": "unix://", **shared, **_given(postgres, redis)}
+    )
+    directory = ClusterDirectory(data or default_data_dir())
+    options = Options(nodes, port, postgres, redis, restart=not no_restart, settings=shared)
 
     def ready(urls: list[str]) -> None:
         _announce(directory, urls)
         if tree is not None:
             # A daemon: whatever it does, the main thread must be free to keep the cluster running.
-            threading.Thread(target=demo.run, args=(urls, tree.resolve()), daemon=True).start()
+            threading.Thread(target=demo.run, args=(urls, tree), daemon=True).start()
 
     with directory.held(port):
         _say(f"Starting {nodes} nodes, data in {directory.path}")
         Cluster(directory, options, signals, _say).run(ready)
         _say("Stopped.")
+
+
+def _given(postgres: str | None, redis: str | None) -> dict[str, str]:
+    return {name: value for name, value in (("postgres", postgres), ("redis", redis)) if value}
+
+
+def _plain(value: Any) -> Any:
+    """As a settings file has it: lists, absolute paths."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return str(value.absolute()) if isinstance(value, Path) else value
 
 
 def _say(text: str) -> None:

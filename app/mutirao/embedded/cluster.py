@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
 
 from mutirao.embedded import orphans, ports
 from mutirao.embedded.children import Child
@@ -20,6 +20,8 @@ from mutirao.embedded.supervisor import Supervisor
 from mutirao.embedded.valkey import Valkey
 from mutirao.errors import Unavailable
 from mutirao.settings import load_settings
+from mutirao.store.database import Database
+from mutirao.store.doctor import Examination
 from mutirao.store.migrate import migrate
 
 READY_TIMEOUT = 60.0
@@ -38,9 +40,9 @@ class Options:
     port: int = 8080
     postgres: str | None = None
     redis: str | None = None
-    slots: int | None = None
     restart: bool = True
-    checksum_roots: tuple[Path, ...] = ()
+    # Settings that all nodes share, as a settings file would have them.
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 class Cluster:
@@ -111,11 +113,7 @@ class Cluster:
 
     def _start_nodes(self) -> None:
         options = self._options
-        shared: dict[str, object] = {"postgres": self._dsn, "redis": self._redis_url}
-        if options.slots is not None:
-            shared["slots"] = options.slots
-        if options.checksum_roots:
-            shared["checksum_roots"] = [str(root) for root in options.checksum_roots]
+        shared = {**self._naming(), **options.settings, "postgres": self._dsn, "redis": self._redis_url}
         agent_ports = ports.free_from(options.port + AGENT_PORTS_ABOVE)
         self._nodes = [
             prepare(
@@ -127,6 +125,13 @@ class Cluster:
         self._drain = load_settings(self._directory.node(1) / "mutirao.toml").drain_timeout
         self._supervisor.start([node.agent for node in self._nodes])
         self._supervisor.start([node.web for node in self._nodes])
+
+    def _naming(self) -> dict[str, object]:
+        """On somebody's Redis the keys carry the database's own id: who shares one shares the other."""
+        if self._options.redis is None:
+            return {}
+        with closing(Database(self._dsn, application_name="mutirao up")) as database:
+            return {"redis_prefix": f"mutirao-{Examination(database).cluster_id().hex[:12]}"}
 
     def _wait_ready(self) -> None:
         """Returns once every web server takes connections; children that fail meanwhile are started again."""

@@ -19,8 +19,10 @@ _DRAIN_SECONDS = 5.0
 
 def read_body(limit: int) -> bytes:
     """The whole body, at most `limit` bytes, with a length or chunked; else 413; 415 unless it is JSON."""
-    if request.mimetype != "application/json" or request.headers.get("Content-Encoding"):
-        raise UnsupportedMediaType("send the body as `Content-Type: application/json`, not encoded")
+    charset = request.mimetype_params.get("charset", "utf-8").lower()
+    plain = request.mimetype == "application/json" and charset == "utf-8"
+    if not plain or request.headers.get("Content-Encoding"):
+        raise UnsupportedMediaType("send the body as `Content-Type: application/json`, in UTF-8, not encoded")
     stream, length = request.environ["wsgi.input"], request.content_length
     try:
         # Werkzeug's own reader takes a chunked body that is too long, or one cut short, for a whole one.

@@ -23,10 +23,19 @@ _HEADERS = {
 }
 
 
+class _App(Flask):
+    def make_default_options_response(self) -> Response:
+        """Says what the path allows, and nothing else."""
+        allowed = sorted(super().make_default_options_response().allow)
+        return Response(status=204, headers={"Allow": ", ".join(allowed)})
+
+
 def create_app(settings: Settings, services: Services | None = None) -> Flask:
     """The application; it connects to nothing before it is asked something."""
     services = services or open_services(settings)
-    app = Flask("mutirao.web", static_folder="static", template_folder="templates")
+    app = _App("mutirao.web", static_folder="static", template_folder="templates")
+    # A path has one spelling: nothing is redirected to another.
+    app.url_map.merge_slashes = False
     # Problems are logged where they are turned into answers.
     app.logger.disabled = True
     health.measure(app)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
+import re
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, request
@@ -11,6 +13,7 @@ from mutirao.settings import Settings
 from mutirao.web.problems import problem
 
 _OPEN = "/livez"
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/@\s]+)(?::[0-9]{0,5})?", re.ASCII)
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -18,7 +21,7 @@ class Gate:
     """Runs before every request; answers itself what must not get further."""
 
     def __init__(self, settings: Settings) -> None:
-        self._hosts = frozenset(_without_port(host) for host in settings.allowed_hosts)
+        self._hosts = frozenset(map(_name, settings.allowed_hosts)) - {""}
         token = settings.api_token
         self._token = None if token is None else token.get_secret_value().encode()
 
@@ -32,8 +35,11 @@ class Gate:
         return self._host() or self._origin() or self._authorization()
 
     def _host(self) -> Response | None:
-        host = request.environ.get("HTTP_HOST", "")
-        if _without_port(host) in self._hosts:
+        # A target with a host of its own (`GET http://host/path`) says a second time who is meant.
+        target = urlsplit(request.environ.get("RAW_URI", "/"))
+        hosts = [request.environ.get("HTTP_HOST", ""), *([target.netloc] if target.scheme else [])]
+        host = next((host for host in hosts if _name(host) not in self._hosts), None)
+        if host is None:
             return None
         return problem(
             421,
@@ -65,8 +71,13 @@ class Gate:
         )
 
 
-def _without_port(host: str) -> str:
-    host = host.strip().lower()
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0].rstrip(".")
+def _name(host: str) -> str:
+    """The name or address in `name:port`, in its one spelling; empty if it is none."""
+    found = _HOST.fullmatch(host.strip().lower())
+    if found is None:
+        return ""
+    name = found[1]
+    try:
+        return str(ipaddress.ip_address(name.strip("[]")))
+    except ValueError:
+        return "" if name.startswith("[") else name.removesuffix(".")

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import msgspec
 from flask import Flask, Response
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from mutirao.errors import Conflict, InvalidInput, MutiraoError, NotFound, Unavailable
 from mutirao.logs import get_logger
@@ -96,5 +96,7 @@ def _http(error: HTTPException) -> Response:
     cause = getattr(error, "original_exception", None)
     if cause is not None:
         log.error("request_crashed", exc_info=cause)
-    headers = {k: v for k, v in error.get_headers() if k in {"Allow", "WWW-Authenticate", "Retry-After"}}
+    headers = {k: v for k, v in error.get_headers() if k in {"WWW-Authenticate", "Retry-After"}}
+    if isinstance(error, MethodNotAllowed):
+        headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
     return problem(status, error.description or "", headers=headers)

@@ -47,6 +47,8 @@ class Server(BaseApplication):  # type: ignore[misc]
             "post_fork": self._places.post_fork,
             "child_exit": self._places.child_exit,
             "limit_request_line": 8190,
+            # An idempotency key that is much too long is refused by name, not by the server.
+            "limit_request_field_size": 16380,
             "loglevel": "warning" if self._settings.log_level == "info" else self._settings.log_level,
         }
         for name, value in options.items():

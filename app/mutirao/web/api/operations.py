@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+from urllib.parse import unquote_to_bytes
 
 from flask import Blueprint, Response, request
 from pydantic import BaseModel
@@ -100,6 +101,10 @@ class Operation:
 
 def _query(model: type[BaseModel] | None) -> BaseModel | None:
     """The query as `model`: no other parameters, which would be ignored, and none twice."""
+    try:
+        unquote_to_bytes(request.query_string).decode()
+    except UnicodeDecodeError:
+        raise InvalidInput("", "the query is not UTF-8") from None
     known = [] if model is None else list(model.model_fields)
     for name, values in request.args.lists():
         if name not in known:

@@ -236,7 +236,8 @@ def test_an_end_against_the_loss_of_its_node(stage: Stage) -> None:
 def test_everything_at_once_ends_every_job_once(stage: Stage) -> None:
     """A planner, workers, cancels and returns on the same jobs: no caller sees a deadlock, nothing sticks."""
     nodes = [stage.node() for _ in range(3)]
-    jobs = stage.submit(60, max_retries=1)
+    contract = stage.contract("echo")
+    jobs = stage.submit(60, max_retries=1, contract=contract)
     coordinator = stage.coordinator()
 
     def work(node: Node) -> None:
@@ -249,7 +250,7 @@ def test_everything_at_once_ends_every_job_once(stage: Stage) -> None:
     def plan_on() -> None:
         for turn in range(120):
             survey = coordinator.survey(20)
-            coordinator.assign(plan([c.id for c in survey.candidates], nodes[turn % 3]))
+            coordinator.assign(plan([c.id for c in survey.candidates], nodes[turn % 3], contract))
 
     def cancel() -> None:
         for job in jobs[::4]:

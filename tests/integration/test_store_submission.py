@@ -125,12 +125,15 @@ def test_time_goes_on_when_a_servers_clock_was_ahead(stage: Stage) -> None:
 
 
 def test_priorities_and_times_make_the_rank(stage: Stage) -> None:
-    normal, urgent = stage.submit(1, priority=5) + stage.submit(1, priority=9)
+    node = stage.node()
+    stage.nodes.drain(node.id, node.incarnation)
+    contract = stage.contract("echo")
+    normal, urgent = (stage.submit(1, priority=level, contract=contract)[0] for level in (5, 9))
     rank = {row.id: row.rank for row in stage.rows("SELECT id, rank FROM jobs")}
     assert 239.0 < rank[normal] - rank[urgent] <= 240.0
     survey = stage.coordinator().survey(10)
     assert survey.candidates == [], "no live node serves them"
-    stage.node()
+    stage.node(node.id, node.incarnation)
     assert [c.id for c in stage.coordinator().survey(10).candidates] == [urgent, normal]
 
 

@@ -166,7 +166,8 @@ class Site:
 
     def submit(self, handler: str, payload: object, **fields: Any) -> UUID:
         """One job."""
-        (job,) = self.stage.submit(1, handler=handler, payload=json.dumps(payload), **fields)
+        known = {"contract": self.stage.contract(handler)}
+        (job,) = self.stage.submit(1, handler=handler, payload=json.dumps(payload), **{**known, **fields})
         self.jobs.append(job)
         return job
 

@@ -64,7 +64,9 @@ class HandDrivenNode:
 
     def start(self, job: str) -> int:
         """Assigns and claims the queued job; its attempt."""
-        self._assignment.assign([Assignment(UUID(job), self.id, self.incarnation)])
+        seen = {candidate.id: candidate for candidate in self._assignment.survey(1000).candidates}
+        contract = seen[UUID(job)].contract
+        self._assignment.assign([Assignment(UUID(job), self.id, self.incarnation, contract)])
         claims = self._execution.claim(uuid4(), 100)
         return next(claim.attempt for claim in claims if claim.job == UUID(job))
 

@@ -125,6 +125,11 @@ class Stage:
         """New jobs, started by the node."""
         return self.start(node, self.submit(count, **fields))
 
+    def contract(self, handler: str) -> int:
+        """The id of the handler's contract that was published last; 0 if none ever was."""
+        query = "SELECT id FROM contracts WHERE handler = %s ORDER BY published_at DESC, id DESC LIMIT 1"
+        return next((int(row.id) for row in self.rows(query, handler)), 0)
+
     def rows(self, query: str, *params: object) -> list[Any]:
         """What the tables say, over a connection of its own."""
         return self._watcher.execute(query.encode(), params or None).fetchall()
@@ -195,9 +200,9 @@ class Stage:
         return int(self.rows(f"SELECT count(*) AS rows FROM {table}")[0].rows)
 
 
-def plan(jobs: Iterable[UUID], node: Node) -> list[Assignment]:
-    """All of the jobs for this node."""
-    return [Assignment(job, node.id, node.incarnation) for job in jobs]
+def plan(jobs: Iterable[UUID], node: Node, contract: int = 0) -> list[Assignment]:
+    """All of the jobs, which are under this contract, for this node."""
+    return [Assignment(job, node.id, node.incarnation, contract) for job in jobs]
 
 
 def at_once(calls: Sequence[Callable[[], T]]) -> list[T]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -22,6 +23,11 @@ DEFAULTS = {
 
 def contract(handler: str, schema: dict[str, Any], fingerprint: str = "f", **defaults: Any) -> ContractView:
     return ContractView(
+        id=crc32(f"{handler} {fingerprint}".encode()),
+        accepted=True,
+        nodes=["node-1"],
+        refusals=[],
+        unserved_jobs=0,
         handler=handler,
         fingerprint=fingerprint,
         description="",

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from mutirao.domain.placement import FEW, Candidate, Room, plan, prefetch
 
-HANDLERS = ["echo", "sleep", "checksum"]
+CONTRACTS = [3, 1, 2]
+UNKNOWN = 0
 
 
 def share(waiting: list[Candidate], members: list[Room], room: Room) -> int:
@@ -29,7 +30,7 @@ def rooms(draw: st.DrawFn) -> list[Room]:
             slots=draw(st.integers(0, 4)),
             capacity=draw(st.integers(0, 12)),
             load=draw(st.integers(0, 14)),
-            handlers=draw(st.frozensets(st.sampled_from(HANDLERS))),
+            contracts=draw(st.frozensets(st.sampled_from(CONTRACTS))),
         )
         for number in range(draw(st.integers(0, 6)))
     ]
@@ -37,8 +38,8 @@ def rooms(draw: st.DrawFn) -> list[Room]:
 
 @st.composite
 def candidates(draw: st.DrawFn) -> list[Candidate]:
-    handlers = draw(st.lists(st.sampled_from([*HANDLERS, "unknown"]), max_size=60))
-    return [Candidate(UUID(int=number), handler) for number, handler in enumerate(handlers)]
+    contracts = draw(st.lists(st.sampled_from([*CONTRACTS, UNKNOWN]), max_size=60))
+    return [Candidate(UUID(int=number), contract) for number, contract in enumerate(contracts)]
 
 
 @given(candidates(), rooms())
@@ -48,11 +49,11 @@ def test_each_job_at_most_once_to_a_node_that_serves_it_and_has_room(
     planned = plan(waiting, members)
     given_to = Counter(assignment.node for assignment in planned)
     assert len({assignment.job for assignment in planned}) == len(planned)
-    handler_of = {candidate.id: candidate.handler for candidate in waiting}
+    contract_of = {candidate.id: candidate.contract for candidate in waiting}
     room_of = {room.node: room for room in members}
     for assignment in planned:
         room = room_of[assignment.node]
-        assert handler_of[assignment.job] in room.handlers
+        assert assignment.contract == contract_of[assignment.job] in room.contracts
         assert assignment.incarnation == room.incarnation
     for room in members:
         assert given_to[room.node] <= room.free
@@ -68,7 +69,7 @@ def test_who_is_left_after_the_last_round_could_be_taken_by_nobody(
         taken = {assignment.job for assignment in planned}
         waiting = [candidate for candidate in waiting if candidate.id not in taken]
     for candidate in waiting:
-        assert all(room.free == 0 for room in members if candidate.handler in room.handlers)
+        assert all(room.free == 0 for room in members if candidate.contract in room.contracts)
 
 
 @given(candidates(), rooms())
@@ -86,8 +87,8 @@ def test_among_equals_the_first_are_taken_and_the_order_is_kept(
 ) -> None:
     taken = [assignment.job for assignment in plan(waiting, members)]
     assert taken == sorted(taken, key=lambda job: job.int)
-    for handler in HANDLERS:
-        mine = [candidate.id in taken for candidate in waiting if candidate.handler == handler]
+    for contract in CONTRACTS:
+        mine = [candidate.id in taken for candidate in waiting if candidate.contract == contract]
         assert mine == sorted(mine, reverse=True)
 
 
@@ -97,7 +98,7 @@ def test_each_goes_to_the_least_loaded_per_slot_of_those_who_can_take_it(
 ) -> None:
     loads = {room.node: room.load for room in members}
     room_of = {room.node: room for room in members}
-    handler_of = {candidate.id: candidate.handler for candidate in waiting}
+    contract_of = {candidate.id: candidate.contract for candidate in waiting}
 
     def pressure(node: UUID) -> float:
         return loads[node] / max(1, room_of[node].slots)
@@ -106,8 +107,8 @@ def test_each_goes_to_the_least_loaded_per_slot_of_those_who_can_take_it(
         return min(room.capacity, room.load + share(waiting, members, room))
 
     for assignment in plan(waiting, members):
-        handler = handler_of[assignment.job]
-        able = [r.node for r in members if handler in r.handlers and loads[r.node] < bound(r)]
+        contract = contract_of[assignment.job]
+        able = [r.node for r in members if contract in r.contracts and loads[r.node] < bound(r)]
         assert pressure(assignment.node) == min(pressure(node) for node in able)
         loads[assignment.node] += 1
 

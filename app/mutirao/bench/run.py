@@ -18,6 +18,7 @@ from mutirao.embedded.signals import Signals
 from mutirao.errors import MutiraoError
 from mutirao.loop import boottime
 from mutirao.store.bench import Outcomes
+from mutirao.store.insights import Insights
 from mutirao.store.jobs import Jobs
 
 BATCH = 1000
@@ -89,16 +90,19 @@ def _submissions(cluster: PrivateCluster, jobs: int) -> dict[str, float]:
 
 
 def _into_store(cluster: PrivateCluster, count: int) -> float:
-    made = [[_echo() for _ in range(size)] for size in batches(count, BATCH)]
-    jobs = Jobs(cluster.database)
+    jobs, contracts = Jobs(cluster.database), Insights(cluster.database).contracts()
+    # As the door does it: under the contract that the agents have published.
+    contract = next(one.id for one in contracts if one.handler == ECHO["handler"])
+    made = [[_echo(contract) for _ in range(size)] for size in batches(count, BATCH)]
     started = boottime()
     for batch in made:
         jobs.submit(batch)
     return count / (boottime() - started)
 
 
-def _echo() -> NewJob:
-    return NewJob(uuid7(), str(ECHO["handler"]), '{"message": "x"}', max_retries=0, submitted_by="bench")
+def _echo(contract: int) -> NewJob:
+    handler, payload = str(ECHO["handler"]), '{"message": "x"}'
+    return NewJob(uuid7(), handler, payload, max_retries=0, submitted_by="bench", contract=contract)
 
 
 def _drain(cluster: PrivateCluster, jobs: int) -> float:

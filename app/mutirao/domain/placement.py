@@ -13,22 +13,25 @@ FEW = 4
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A queued job, as the planner sees it."""
+    """A queued job, as the planner sees it; `contract` is the id of the one its payload fits."""
 
     id: UUID
-    handler: str
+    contract: int
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A node that may be given work: `load` jobs are its own now, `capacity` is all it wants to hold."""
+    """A node that may be given work: `load` jobs are its own now, `capacity` is all it wants to hold.
+
+    It serves the contracts of these ids, and takes no job of any other.
+    """
 
     node: UUID
     incarnation: int
     slots: int
     capacity: int
     load: int
-    handlers: frozenset[str]
+    contracts: frozenset[int]
 
     @property
     def free(self) -> int:
@@ -38,11 +41,12 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One job for one node's incarnation."""
+    """One job, under the contract it was seen with, for one node's incarnation."""
 
     job: UUID
     node: UUID
     incarnation: int
+    contract: int
 
 
 def plan(candidates: Sequence[Candidate], rooms: Sequence[Room]) -> list[Assignment]:
@@ -52,20 +56,20 @@ def plan(candidates: Sequence[Candidate], rooms: Sequence[Room]) -> list[Assignm
     than it wants, nor in one round more than its share by slots (or FEW a slot): who measured first how
     quick it is must not take everything. A candidate that nobody can take now never holds up the next one.
     """
-    heaps: dict[str, list[tuple[float, int]]] = {}
+    heaps: dict[int, list[tuple[float, int]]] = {}
     loads = [room.load for room in rooms]
     bounds = _bounds(len(candidates), rooms)
     planned = []
     for candidate in candidates:
-        heap = heaps.get(candidate.handler)
+        heap = heaps.get(candidate.contract)
         if heap is None:
-            heap = heaps[candidate.handler] = _serving(rooms, loads, candidate.handler)
+            heap = heaps[candidate.contract] = _serving(rooms, loads, candidate.contract)
         chosen = _least_loaded(heap, rooms, loads, bounds)
         if chosen is None:
             continue
         loads[chosen] += 1
         room = rooms[chosen]
-        planned.append(Assignment(candidate.id, room.node, room.incarnation))
+        planned.append(Assignment(candidate.id, room.node, room.incarnation, candidate.contract))
     return planned
 
 
@@ -73,8 +77,8 @@ def _pressure(room: Room, load: int) -> float:
     return load / max(1, room.slots)
 
 
-def _serving(rooms: Sequence[Room], loads: list[int], handler: str) -> list[tuple[float, int]]:
-    heap = [(_pressure(r, loads[i]), i) for i, r in enumerate(rooms) if handler in r.handlers]
+def _serving(rooms: Sequence[Room], loads: list[int], contract: int) -> list[tuple[float, int]]:
+    heap = [(_pressure(r, loads[i]), i) for i, r in enumerate(rooms) if contract in r.contracts]
     heapq.heapify(heap)
     return heap
 
@@ -94,7 +98,7 @@ def _least_loaded(
         now = _pressure(rooms[index], loads[index])
         if loads[index] >= bounds[index]:
             heapq.heappop(heap)
-        elif now > pressure:  # another handler's jobs went there since
+        elif now > pressure:  # another contract's jobs went there since
             heapq.heapreplace(heap, (now, index))
         else:
             heapq.heapreplace(heap, (_pressure(rooms[index], loads[index] + 1), index))

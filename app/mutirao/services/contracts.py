@@ -10,7 +10,7 @@ from typing import Any
 
 from mutirao.domain.job import Backoff
 from mutirao.domain.views import ContractView
-from mutirao.errors import InvalidInput
+from mutirao.errors import InvalidInput, Unavailable
 from mutirao.explaining import Schema
 from mutirao.loop import boottime
 from mutirao.services.requests import FieldError, Refused
@@ -23,6 +23,7 @@ _MIN_AGE = 0.2
 class Door:
     """What a job of one handler must satisfy, and what it gets where its caller is silent."""
 
+    contract: int
     handler: str
     queue: str
     priority: int
@@ -49,18 +50,25 @@ class ContractBook:
         self._clock = clock
         self._lock = threading.Lock()
         self._doors: Mapping[str, Door] = {}
-        self._compiled: dict[tuple[str, str], Door] = {}
+        self._compiled: dict[int, Door] = {}
+        self._barred: Mapping[str, ContractView] = {}
         self._read_at = float("-inf")
 
     def door(self, handler: str, path: str) -> Door:
-        """The handler's door; InvalidInput naming `path` and the known handlers when nobody published one."""
+        """The handler's door, open also while no live node serves it: what comes in then waits for one.
+
+        Raises InvalidInput naming `path` and the known handlers when nobody published one, Unavailable
+        while every node that has the handler refuses it and none ever served it.
+        """
         self._refresh(_MAX_AGE)
         if handler not in self._doors:
             self._refresh(_MIN_AGE)
         door = self._doors.get(handler)
-        if door is None:
-            raise InvalidInput(path, f"no handler is named `{handler}`", hint=self._hint(handler))
-        return door
+        if door is not None:
+            return door
+        if handler in self._barred:
+            raise _refused_everywhere(self._barred[handler])
+        raise InvalidInput(path, f"no handler is named `{handler}`", hint=self._hint(handler))
 
     def _hint(self, handler: str) -> str:
         known = sorted(self._doors)
@@ -77,19 +85,29 @@ class ContractBook:
             if self._clock() - self._read_at <= max_age:
                 return
             started = self._clock()
-            compiled = {(one.handler, one.fingerprint): self._compile(one) for one in self._read()}
-            self._compiled = compiled
-            self._doors = {door.handler: door for door in compiled.values()}
+            contracts = self._read()
+            self._compiled = {one.id: self._compile(one) for one in contracts if one.accepted}
+            self._doors = {door.handler: door for door in self._compiled.values()}
+            self._barred = {one.handler: one for one in contracts if not one.accepted}
             self._read_at = started
 
     def _compile(self, contract: ContractView) -> Door:
-        return self._compiled.get((contract.handler, contract.fingerprint)) or _door(contract)
+        return self._compiled.get(contract.id) or _door(contract)
+
+
+def _refused_everywhere(contract: ContractView) -> Unavailable:
+    why = "; ".join(f"refused on {one.node}: {one.message}" for one in contract.refusals)
+    return Unavailable(
+        f"no live node serves `{contract.handler}`{f': {why}' if why else ''}",
+        hint="It is served once nothing waits that it cannot accept: mend the handler, or cancel that job.",
+    )
 
 
 def _door(contract: ContractView) -> Door:
     defaults: Mapping[str, Any] = contract.defaults
     backoff: Mapping[str, float] = defaults["backoff"]
     return Door(
+        contract=contract.id,
         handler=contract.handler,
         queue=defaults["queue"],
         priority=defaults["priority"],

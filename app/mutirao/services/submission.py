@@ -78,6 +78,7 @@ class Submission:
             idempotency_key=request.idempotency_key,
             request_hash=b"" if request.idempotency_key is None else request_hash(one),
             submitted_by=actor,
+            contract=door.contract,
         )
 
 

@@ -48,6 +48,7 @@ class AssignmentStore:
             "jobs": [item.job for item in plan],
             "nodes": [item.node for item in plan],
             "incarnations": [item.incarnation for item in plan],
+            "contracts": [item.contract for item in plan],
             "term": self._office.term,
         }
 
@@ -105,7 +106,7 @@ class AssignmentStore:
         return self._database.run(work, office=self._office)
 
     def count_states(self) -> None:
-        """Refreshes the counts of live jobs by state."""
+        """Refreshes the counts of live jobs by state, and of those whose contract nobody serves."""
 
         def work(tx: Transaction) -> None:
             tx.send(_TERM.scan_freely)
@@ -120,5 +121,5 @@ class AssignmentStore:
 
 
 def _room(row: Any) -> Room:
-    node, incarnation, slots, capacity, load, handlers = row
-    return Room(node, incarnation, slots, capacity, load, frozenset(handlers))
+    node, incarnation, slots, capacity, load, contracts = row
+    return Room(node, incarnation, slots, capacity, load, frozenset(contracts))

@@ -15,7 +15,7 @@ from mutirao.store.database import Database, Transaction
 _SQL = sql.load("execution.sql")
 _ASSIGNMENT = sql.load("assignment.sql")
 _JOBS = sql.load("jobs.sql")
-_HOLD_NODE = "SELECT hold_node(%(node)s, %(incarnation)s)"
+_HOLD_NODE = sql.load("nodes.sql").hold_node
 
 Attempt = tuple[UUID, int]
 

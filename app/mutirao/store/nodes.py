@@ -37,7 +37,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class PublishedContract:
-    """A handler's contract as the doors see it; schemas and defaults are JSON text."""
+    """A handler's contract as the doors see it; schemas and defaults are JSON text.
+
+    `refusal` says why the node does not serve it; None: it does.
+    """
 
     handler: str
     fingerprint: str
@@ -45,6 +48,7 @@ class PublishedContract:
     payload_schema: str
     result_schema: str
     defaults: str
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,7 @@ class NodeStore:
             "payload_schemas": [c.payload_schema for c in contracts],
             "result_schemas": [c.result_schema for c in contracts],
             "defaults": [c.defaults for c in contracts],
+            "refusals": [c.refusal for c in contracts],
         }
 
         def work(tx: Transaction) -> tuple[int, int, int]:

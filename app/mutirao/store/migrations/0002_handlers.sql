@@ -22,5 +22,20 @@ ALTER TABLE finished_jobs ADD COLUMN contract int NOT NULL DEFAULT 0;
 -- Why a node does not serve a handler that it has: its contract cannot accept what is queued.
 ALTER TABLE node_contracts ADD COLUMN refusal text;
 
+-- Who serves what: jobs of a contract go to these nodes only.
+CREATE VIEW served AS
+SELECT node_contracts.node, contracts.handler, contracts.id AS contract
+FROM node_contracts JOIN nodes ON nodes.id = node_contracts.node AND nodes.status = 'live'
+    JOIN contracts USING (handler, fingerprint)
+WHERE node_contracts.refusal IS NULL;
+
+-- Jobs that wait although nobody serves their contract, as last counted: what a node that can do them looks for.
+CREATE TABLE unserved (
+    handler text NOT NULL,
+    contract int NOT NULL,
+    jobs bigint NOT NULL,
+    PRIMARY KEY (handler, contract)
+);
+
 -- The audit log read as a whole, newest first.
 CREATE INDEX audit_newest ON audit (id);

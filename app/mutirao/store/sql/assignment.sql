@@ -1,7 +1,7 @@
 -- name: rooms
 -- The live nodes, what each wants to hold, holds and serves.
 SELECT nodes.id AS node, nodes.incarnation, nodes.slots, beats.capacity, coalesce(held.load, 0)::int AS load,
-    ARRAY(SELECT handler FROM node_contracts WHERE node_contracts.node = nodes.id) AS handlers
+    ARRAY(SELECT contract FROM served WHERE served.node = nodes.id) AS contracts
 FROM nodes JOIN beats ON beats.node = nodes.id AND beats.incarnation = nodes.incarnation
     LEFT JOIN (
         SELECT node, count(*) AS load FROM jobs WHERE node IS NOT NULL GROUP BY node
@@ -9,11 +9,10 @@ FROM nodes JOIN beats ON beats.node = nodes.id AND beats.incarnation = nodes.inc
 WHERE nodes.status = 'live' ORDER BY nodes.id
 
 -- name: candidates
--- The head of the queue among what a live node can run.
-SELECT id, handler FROM jobs
-WHERE node IS NULL AND queued_at IS NOT NULL AND handler = ANY((
-    SELECT array_agg(node_contracts.handler) FROM node_contracts JOIN nodes ON nodes.id = node_contracts.node
-    WHERE nodes.status = 'live')::text[])
+-- The head of the queue among what a live node can run: those whose contract it serves.
+SELECT id, contract FROM jobs
+WHERE node IS NULL AND queued_at IS NOT NULL
+  AND contract = ANY((SELECT array_agg(DISTINCT contract) FROM served)::int[])
 ORDER BY rank, id LIMIT %(limit)s
 
 -- name: hold_nodes
@@ -25,10 +24,11 @@ SELECT id FROM nodes WHERE id = ANY(%(nodes)s::uuid[]) ORDER BY id FOR SHARE
 WITH clock AS MATERIALIZED (SELECT cluster_now() AS now),
 chosen AS MATERIALIZED (
     SELECT jobs.id AS job, nodes.id AS node, nodes.incarnation
-    FROM unnest(%(jobs)s::uuid[], %(nodes)s::uuid[], %(incarnations)s::bigint[])
-             AS plan (job, node, incarnation)
+    FROM unnest(%(jobs)s::uuid[], %(nodes)s::uuid[], %(incarnations)s::bigint[], %(contracts)s::int[])
+             AS plan (job, node, incarnation, contract)
         JOIN nodes ON nodes.id = plan.node AND nodes.incarnation = plan.incarnation AND nodes.status = 'live'
-        JOIN jobs ON jobs.id = plan.job AND jobs.state = 'queued'
+        -- Still under that contract: an incarnation never ceases to serve one, but a job may have found another.
+        JOIN jobs ON jobs.id = plan.job AND jobs.state = 'queued' AND jobs.contract = plan.contract
     ORDER BY jobs.id FOR UPDATE OF jobs SKIP LOCKED
 ), given AS (
     UPDATE jobs SET state = 'assigned', node = chosen.node, incarnation = chosen.incarnation, assigned_at = now

@@ -14,6 +14,7 @@ SELECT j.id, j.state::text, j.handler, j.payload::text, j.queue, j.priority, j.m
        j.max_attempts, j.backoff_base, j.backoff_cap, j.timeout, j.run_at, j.idempotency_key, j.submitted_by,
        j.traceparent, j.created_at, j.attempt, j.node, n.name, NULL, NULL,
        NULL, j.started_at, j.cancel_requested_at, NULL,
+       j.contract, EXISTS (SELECT FROM served WHERE served.contract = j.contract),
        j.finished_at, j.result::text, j.error::text,
        j.discarded_at
 FROM finished_jobs j LEFT JOIN nodes n ON n.id = j.node

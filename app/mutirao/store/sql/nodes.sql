@@ -6,6 +6,10 @@ SELECT lease, guard, store_outage, aging FROM cluster
 -- A node as it stands, held until the end of the transaction.
 SELECT id, incarnation, status FROM nodes WHERE id = %(node)s FOR UPDATE
 
+-- name: hold_node
+-- Begins what only this incarnation may write: it cannot end before the transaction does.
+SELECT hold_node(%(node)s, %(incarnation)s)
+
 -- name: counter
 -- A node's incarnation and beat counter, to watch whether somebody else moves it.
 SELECT incarnation, counter FROM beats WHERE node = %(node)s
@@ -41,10 +45,11 @@ ON CONFLICT (handler, fingerprint) DO UPDATE SET published_at = clock_timestamp(
 DELETE FROM node_contracts WHERE node = %(node)s
 
 -- name: serve_contracts
--- What the node's incarnation serves.
-INSERT INTO node_contracts (node, handler, fingerprint)
-SELECT %(node)s, handler, fingerprint
-FROM unnest(%(handlers)s::text[], %(fingerprints)s::text[]) AS given (handler, fingerprint)
+-- What the node's incarnation has, and why it does not serve what it refuses.
+INSERT INTO node_contracts (node, handler, fingerprint, refusal)
+SELECT %(node)s, handler, fingerprint, refusal
+FROM unnest(%(handlers)s::text[], %(fingerprints)s::text[], %(refusals)s::text[])
+    AS given (handler, fingerprint, refusal)
 
 -- name: beat
 -- Moves the node's own counter, forwards only and under its own incarnation only.

@@ -41,10 +41,23 @@ SELECT ensure_partitions(3) AS made
 SET LOCAL enable_seqscan = on
 
 -- name: count_states
--- Counts the live jobs, for whoever asks how long the queues are.
-INSERT INTO state_counts (state, count, counted_at)
-SELECT state, count(jobs.id), cluster_now()
-FROM unnest(ARRAY['waiting', 'scheduled', 'queued', 'assigned', 'running']::job_state[]) AS known (state)
-    LEFT JOIN jobs USING (state)
-GROUP BY state
-ON CONFLICT (state) DO UPDATE SET count = excluded.count, counted_at = excluded.counted_at
+-- Counts the live jobs: by state, for whoever asks how long the queues are; and those that nobody serves.
+WITH counted AS MATERIALIZED (
+    SELECT state, handler, contract, count(*) AS jobs FROM jobs GROUP BY state, handler, contract
+), by_state AS (
+    INSERT INTO state_counts (state, count, counted_at)
+    SELECT state, coalesce(sum(jobs), 0), cluster_now()
+    FROM unnest(ARRAY['waiting', 'scheduled', 'queued', 'assigned', 'running']::job_state[]) AS known (state)
+        LEFT JOIN counted USING (state)
+    GROUP BY state
+    ON CONFLICT (state) DO UPDATE SET count = excluded.count, counted_at = excluded.counted_at
+), left_over AS MATERIALIZED (
+    SELECT handler, contract, sum(jobs) AS jobs FROM counted
+    WHERE state IN ('waiting', 'scheduled', 'queued') AND contract NOT IN (SELECT contract FROM served)
+    GROUP BY handler, contract
+), settled AS (
+    DELETE FROM unserved
+    WHERE NOT EXISTS (SELECT FROM left_over AS l WHERE l.handler = unserved.handler AND l.contract = unserved.contract)
+)
+INSERT INTO unserved AS known (handler, contract, jobs) SELECT handler, contract, jobs FROM left_over
+ON CONFLICT (handler, contract) DO UPDATE SET jobs = excluded.jobs WHERE known.jobs <> excluded.jobs

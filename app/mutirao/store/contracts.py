@@ -1,0 +1,139 @@
+"""What one node asks and says about contracts: which it serves, which jobs wait under others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from mutirao.store import sql
+from mutirao.store.database import Database, Transaction
+from mutirao.store.nodes import PublishedContract
+
+_SQL = sql.load("contracts.sql")
+_NODES = sql.load("nodes.sql")
+_LOWEST = UUID(int=0)
+# Looked at by one statement, which thus takes a few milliseconds however long the queue is.
+STRETCH = 20_000
+# Each may be a mebibyte.
+PAGE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A job that no node has, with the contract it was last found to fit (0: none) and its payload's JSON."""
+
+    id: UUID
+    handler: str
+    contract: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One handler of this node: served, or refused for a reason.
+
+    `unserved` are the other contracts of its name that jobs wait under and nobody serves.
+    """
+
+    handler: str
+    contract: int
+    refusal: str | None
+    unserved: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """A job that was found to fit another contract than its former one."""
+
+    job: UUID
+    former: int
+    contract: int
+
+
+class ContractStore:
+    """The contracts as they concern one node."""
+
+    def __init__(self, database: Database, node: UUID) -> None:
+        self._database = database
+        self._node = node
+
+    def in_service(self) -> frozenset[tuple[str, str]]:
+        """(handler, fingerprint) of what a live node, or this node's last incarnation, serves."""
+        with self._database.transaction() as tx:
+            rows = tx.rows(_SQL.in_service, {"node": self._node})
+        return frozenset((row.handler, row.fingerprint) for row in rows)
+
+    def known(self, contracts: Sequence[PublishedContract]) -> frozenset[int]:
+        """The ids of those of the contracts that were published before."""
+        params = {
+            "handlers": [contract.handler for contract in contracts],
+            "fingerprints": [contract.fingerprint for contract in contracts],
+        }
+        with self._database.transaction() as tx:
+            return frozenset(row.id for row in tx.rows(_SQL.known, params))
+
+    def standing(self) -> list[Standing]:
+        """The node's handlers by name."""
+        with self._database.transaction() as tx:
+            rows = tx.rows(_SQL.standing, {"node": self._node})
+        return [Standing(row.handler, row.contract, row.refusal, frozenset(row.unserved)) for row in rows]
+
+    def waiting(
+        self, handlers: Collection[str], contracts: Collection[int], *, among: bool
+    ) -> Iterator[list[WaitingJob]]:
+        """What no node has under these handlers' names, some at a time: queued jobs first, in their order.
+
+        Of those whose contract is one of `contracts` (`among`), or none of them. `handlers` may shrink
+        meanwhile. A job that moves on meanwhile may be missed or come twice.
+        """
+        for statement in (_SQL.queued_stretch, _SQL.scheduled_stretch):
+            place, last = "-infinity", _LOWEST
+            while handlers:
+                params = {
+                    "place": place,
+                    "id": last,
+                    "handlers": list(handlers),
+                    "contracts": list(contracts),
+                    "among": among,
+                    "stretch": STRETCH,
+                    "limit": PAGE,
+                }
+                with self._database.transaction() as tx:
+                    rows = tx.rows(statement, params)
+                if not rows:
+                    break
+                found, end = rows[:-1], rows[-1]
+                if len(found) == PAGE:
+                    end = found[-1]
+                place, last = end.place, end.id
+                yield [WaitingJob(r.id, r.handler, r.contract, r.payload.encode()) for r in found]
+
+    def rule(self, incarnation: int, handler: str, refusal: str | None) -> None:
+        """From now on the incarnation serves the handler (None), or does not, for that reason.
+
+        An incarnation never stops serving what it serves: whoever assigns jobs relies on it.
+        """
+        me = {"node": self._node, "incarnation": incarnation}
+
+        def work(tx: Transaction) -> None:
+            tx.send(_NODES.hold_node, me)
+            tx.send(_SQL.rule, {**me, "handler": handler, "refusal": refusal})
+
+        self._database.run(work)
+
+    def adopt(self, incarnation: int, adoptions: Sequence[Adoption]) -> int:
+        """Binds the jobs to their new contracts where they still wait under the former; returns how many."""
+        me = {"node": self._node, "incarnation": incarnation}
+        params = {
+            **me,
+            "ids": [item.job for item in adoptions],
+            "formers": [item.former for item in adoptions],
+            "contracts": [item.contract for item in adoptions],
+        }
+
+        def work(tx: Transaction) -> int:
+            tx.send(_NODES.hold_node, me)
+            return int(tx.one(_SQL.adopt, params).adopted)
+
+        return self._database.run(work)

@@ -142,9 +142,9 @@ def test_a_kill_does_not_hit_the_successor_of_the_task_it_names(tmp_path: Path) 
         first = task("sleep", {"seconds": 600})
         submit(made, first)
         started(made, first)
-        assert made._link is not None
-        made._link.kill(0, 999)
-        made._link.kill(0, 0)
+        assert made._guard is not None
+        made._guard.link.kill(0, 999)
+        made._guard.link.kill(0, 0)
         assert made.poll(0.5) == []
         assert set(made.running()) == {(first.job_id, 1)}
         assert made.kill(first.job_id, 1, Outcome.CANCELLED)
@@ -156,8 +156,8 @@ def test_a_kill_that_comes_after_the_end_hits_nobody(tmp_path: Path) -> None:
         end_of(made, task("echo", {"message": 1}))
         until(lambda: made._shared.slot(0) == (0, 0), 5, "the runner says that it holds nothing")
         runner = psutil.Process(made.guard_pid).children()[0]
-        assert made._link is not None
-        made._link.kill(0, 1)
+        assert made._guard is not None
+        made._guard.link.kill(0, 1)
         assert made.poll(0.5) == []
         assert runner.is_running()
         assert end_of(made, task("echo", {"message": 1})).outcome is Outcome.SUCCEEDED

@@ -2,35 +2,61 @@
 
 from __future__ import annotations
 
+import os
 import select
+import socket
 import time
 from collections.abc import Iterable
+from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 
-from mutirao.agent.frames import Finished, Report
+from mutirao.agent.frames import Finished, Question, Report, Said, Task, pack_answer, pack_frame
 from mutirao.agent.guard_link import GuardLink
 from mutirao.agent.ledger import Ledger
+from mutirao.agent.outputs import Outputs
 from mutirao.agent.seat import Seat
 from mutirao.agent.shared import Shared, boottime_ns
 from mutirao.agent.taskqueue import TaskQueue
 from mutirao.domain.job import Outcome
 from mutirao.logs import get_logger
+from mutirao.registry import HandlerConfig
+from mutirao.tail import Output
 
 log = get_logger(__name__)
 _SECOND = 1_000_000_000
+_TOLD = 2000
+
+
+class Asked(NamedTuple):
+    """A runner waits to hear whether it is the first to ask for the key."""
+
+    seat: Seat
+    stream: socket.socket
+    number: int
+    task: Task
+    key: str
 
 
 class Crew:
-    """The seats of all runners; what has ended gathers in `done`. For one thread at a time."""
+    """The seats of all runners; ends gather in `done`, questions in `asked`. For one thread at a time."""
 
     def __init__(
-        self, count: int, greeting: bytes, shared: Shared, queue: TaskQueue, ledger: Ledger, link: GuardLink
+        self,
+        count: int,
+        config: HandlerConfig,
+        shared: Shared,
+        queue: TaskQueue,
+        ledger: Ledger,
+        link: GuardLink,
     ) -> None:
         self.seats = [Seat(index) for index in range(count)]
         self.done: list[Finished] = []
+        self.asked: list[Asked] = []
         self.epoll = select.epoll()
-        self._greeting = greeting
+        self.outputs = Outputs(count, shared, self.epoll)
+        self._config = config
         self._shared = shared
         self._queue = queue
         self._ledger = ledger
@@ -50,6 +76,7 @@ class Crew:
             self._vacate(seat)
             seat.spawn_at = 0.0
         self.done.clear()
+        self.asked.clear()
 
     def held(self) -> dict[int, int]:
         """The sequences that runners hold, and when they took them (boottime nanoseconds)."""
@@ -65,37 +92,72 @@ class Crew:
         for descriptor in ready:
             if seat := self._by_stream.get(descriptor):
                 self.listen(seat)
+        self.outputs.hear(ready)
 
     def listen(self, seat: Seat, *, to_the_end: bool = False) -> None:
         """Takes what one runner has reported."""
         try:
-            for report in seat.reports(all_of_them=to_the_end):
-                self._take(seat, report)
+            for said in seat.said(all_of_it=to_the_end):
+                self._take(seat, said)
         except (ValueError, msgspec.MsgspecError):
             log.error("runner_incoherent", runner=seat.index)
             self.kill(seat, self._shared.slot(seat.index)[0])
         if seat.ended:
             self._stop_listening(seat)
 
-    def _take(self, seat: Seat, report: Report) -> None:
-        if report.sequence == 0:
-            seat.ready = report.error is None
-            if report.error is not None:
-                log.error("runner_without_handlers", runner=seat.index, error=report.error.decode())
-        elif report.last:
-            seat.last = report
+    def _take(self, seat: Seat, said: Said) -> None:
+        if isinstance(said, Question):
+            self._ask(seat, said)
+        elif said.sequence == 0:
+            self._arrive(seat, said)
+        elif said.last:
+            seat.last = said
         else:
-            self._end(self._ledger.settle(report))
+            output = self.outputs.until_mark(seat.index) if said.marked else None
+            self._end(self._ledger.settle(said, output))
+
+    def _arrive(self, seat: Seat, report: Report) -> None:
+        seat.ready = report.error is None
+        if report.error is not None:
+            log.error("runner_without_handlers", runner=seat.index, error=report.error.decode())
+        elif report.marked:
+            self._tell(seat, self.outputs.until_mark(seat.index))
+
+    def _tell(self, seat: Seat, output: Output | None) -> None:
+        """What was written for no job is the operator's to read."""
+        if output is not None:
+            log.info("runner_output", runner=seat.index, output=output.text()[-_TOLD:])
+
+    def _ask(self, seat: Seat, question: Question) -> None:
+        task = self._ledger.tasks.get(question.sequence)
+        if task is None or seat.stream is None:
+            self._answer(seat, question.number, None)
+        else:
+            self.asked.append(Asked(seat, seat.stream, question.number, task, question.key))
+
+    def answer(self, asked: Asked, first: bool | None) -> None:
+        """Lets the runner know, if it is still there."""
+        if asked.seat.stream is asked.stream:
+            self._answer(asked.seat, asked.number, first)
+
+    def _answer(self, seat: Seat, number: int, first: bool | None) -> None:
+        if seat.stream is not None:
+            # A runner takes each answer before it asks again: there is room.
+            with suppress(BlockingIOError, ConnectionError):
+                seat.stream.send(pack_answer(number, first))
 
     def exited(self, index: int, status: int, sequence: int) -> bool:
         """A runner and all it left are dead. True if it may have taken a task that it did not tell of."""
         seat = self.seats[index]
         self.listen(seat, to_the_end=True)
+        output = self.outputs.rest(index)
         if seat.last is not None:
-            self._end(self._ledger.settle(seat.last))
-        else:
+            self._end(self._ledger.settle(seat.last, output))
+        elif sequence:
             taken = self._shared.slot(index)[1] / _SECOND
-            self._end(self._ledger.end(sequence, status, taken, boottime_ns() / _SECOND))
+            self._end(self._ledger.end(sequence, status, taken, boottime_ns() / _SECOND, output))
+        else:
+            self._tell(seat, output)
         if seat.killing is None and seat.last is None:
             log.warning("runner_died", runner=index, status=status)
         silent = sequence == 0 and seat.ready and seat.killing != 0
@@ -116,9 +178,14 @@ class Crew:
             task = self._ledger.tasks.get(sequence)
             if task is None or taken == 0:
                 continue
-            if now - taken > task.timeout * _SECOND:
+            overdue = now - taken > task.timeout * _SECOND
+            if overdue:
                 self._ledger.verdicts.setdefault(sequence, Outcome.TIMED_OUT)
-            if sequence in self._ledger.verdicts:
+            if sequence not in self._ledger.verdicts:
+                continue
+            if not overdue and self._ledger.spares(sequence, now):
+                self._shared.cancel(seat.index, sequence)
+            else:
                 self.kill(seat, sequence)
 
     def requeue(self, sequences: Iterable[int]) -> None:
@@ -141,8 +208,12 @@ class Crew:
 
     def _spawn(self, seat: Seat) -> None:
         self._shared.vacate(seat.index)
-        with seat.take(self._greeting) as theirs:
-            self._link.spawn(seat.index, self._queue.receiving, theirs)
+        output, mark = self.outputs.open(seat.index)
+        try:
+            with seat.take(pack_frame((mark, self._config))) as theirs:
+                self._link.spawn(seat.index, self._queue.receiving, theirs, output)
+        finally:
+            os.close(output)
         if seat.stream is not None:
             self._by_stream[seat.stream.fileno()] = seat
             self.epoll.register(seat.stream, select.EPOLLIN)
@@ -153,4 +224,5 @@ class Crew:
 
     def _vacate(self, seat: Seat) -> None:
         self._stop_listening(seat)
+        self.outputs.close(seat.index)
         seat.leave(time.monotonic())

@@ -8,8 +8,10 @@ from uuid import UUID
 
 import msgspec
 
-from mutirao.agent.frames import Report, Work
-from mutirao.contract import Context, Discard, Failure, PayloadRefused, ResultRefused, Retry
+from mutirao.agent.frames import Report
+from mutirao.agent.inbox import Work
+from mutirao.context import Context, Discard, Link, Retry
+from mutirao.contract import Failure, PayloadRefused, ResultRefused
 from mutirao.domain.job import Outcome
 from mutirao.registry import Registry
 
@@ -20,10 +22,12 @@ _SECOND = 1e9
 _encode_json = msgspec.json.Encoder().encode
 
 
-def execute(registry: Registry, sequence: int, work: Work, payload: bytes, started: float) -> Report:
+def execute(
+    registry: Registry, sequence: int, work: Work, payload: bytes, started: float, link: Link
+) -> Report:
     """Runs the attempt and says how it ended; raises nothing."""
     try:
-        result = _run(registry, work, payload, started)
+        result = _run(registry, work, payload, started, link)
     except PayloadRefused as error:
         return _failure(sequence, started, error, outcome=Outcome.REFUSED, field=error.field)
     except Retry as error:
@@ -35,12 +39,12 @@ def execute(registry: Registry, sequence: int, work: Work, payload: bytes, start
     return Report(sequence, started, 0.0, Outcome.SUCCEEDED, result)
 
 
-def _run(registry: Registry, work: Work, payload: bytes, started: float) -> bytes:
+def _run(registry: Registry, work: Work, payload: bytes, started: float, link: Link) -> bytes:
     bound = registry.bound(work.handler)
     if bound is None:
         raise LookupError(f"this node has no handler {work.handler!r}")
     value = bound.parse(payload)
-    context = Context(UUID(bytes=work.job), work.attempt, started + work.timeout)
+    context = Context(UUID(bytes=work.job), work.attempt, started + work.timeout, link)
     return bound.call(value, context)
 
 

@@ -1,10 +1,7 @@
-"""What goes between agent and runner: tasks as datagrams, reports as frames on a stream."""
+"""What agent and runner say to each other: reports and questions one way, answers the other."""
 
 from __future__ import annotations
 
-import array
-import mmap
-import os
 import socket
 import struct
 from collections.abc import Iterator
@@ -13,13 +10,13 @@ from uuid import UUID
 import msgspec
 
 from mutirao.domain.job import Outcome
+from mutirao.tail import Output
 
-INLINE = 64 * 1024  # a longer payload travels in a memory file
 LARGEST_FRAME = 16 << 20
 
-_SEQUENCE = struct.Struct("<Q")
 _LENGTH = struct.Struct("<I")
-_DESCRIPTOR_SPACE = socket.CMSG_SPACE(4)
+_ANSWER = struct.Struct("<Qb")
+_ANSWERS = {None: -1, False: 0, True: 1}
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):
@@ -48,10 +45,14 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     discard: bool = False
     seconds: float = 0.0
     started: float = 0.0
+    output: Output | None = None
 
 
-class Report(msgspec.Struct, gc=False, array_like=True):
-    """A runner's word: sequence 0 and no error says it is ready; `last` that it exits right after."""
+class Report(msgspec.Struct, gc=False, array_like=True, tag=0):
+    """A runner's word: sequence 0 and no error says it is ready; `last` that it exits right after.
+
+    `marked` says that there is a mark in its output, which what was written before it ends with.
+    """
 
     sequence: int
     started: float
@@ -62,21 +63,22 @@ class Report(msgspec.Struct, gc=False, array_like=True):
     retry_after: float | None = None
     discard: bool = False
     last: bool = False
+    marked: bool = False
 
 
-class Work(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A task as it travels; without a payload, that is in the memory file sent along."""
+class Question(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=1):
+    """A runner asks, for the task it runs, whether nobody has asked for this key before."""
 
-    job: bytes
-    attempt: int
-    handler: str
-    payload: bytes | None
-    timeout: float
+    number: int
+    sequence: int
+    key: str
+
+
+Said = Report | Question
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_work = msgspec.msgpack.Decoder(Work).decode
-_decode_report = msgspec.msgpack.Decoder(Report).decode
+_decode_said = msgspec.msgpack.Decoder(Report | Question).decode
 
 
 def pack_frame(message: object) -> bytes:
@@ -100,8 +102,8 @@ def _read(stream: socket.socket, size: int) -> bytes:
     return bytes(data)
 
 
-def take_reports(buffer: bytearray) -> Iterator[Report]:
-    """The complete reports at the buffer's start, which are removed; ValueError if it is no such stream."""
+def take_said(buffer: bytearray) -> Iterator[Said]:
+    """The complete frames at the buffer's start, which are removed; ValueError if it is no such stream."""
     at, view = 0, bytes(buffer)
     while len(view) - at >= _LENGTH.size:
         (size,) = _LENGTH.unpack_from(view, at)
@@ -110,69 +112,23 @@ def take_reports(buffer: bytearray) -> Iterator[Report]:
         end = at + _LENGTH.size + size
         if end > len(view):
             break
-        yield _decode_report(memoryview(view)[at + _LENGTH.size : end])
+        yield _decode_said(memoryview(view)[at + _LENGTH.size : end])
         at = end
     del buffer[:at]
 
 
-def send_task(queue: socket.socket, sequence: int, task: Task) -> bool:
-    """Puts a task on the queue; False if there is no room now."""
-    inline = len(task.payload) <= INLINE
-    work = Work(task.job_id.bytes, task.attempt, task.handler, task.payload if inline else None, task.timeout)
-    data = _SEQUENCE.pack(sequence) + _encode(work)
-    try:
-        if inline:
-            queue.send(data, socket.MSG_DONTWAIT)
-        else:
-            _send_with_file(queue, data, task.payload)
-    except BlockingIOError:
-        return False
-    return True
+def pack_answer(number: int, first: bool | None) -> bytes:
+    """The answer to a question: yes, no, or None where the attempt is over."""
+    return _ANSWER.pack(number, _ANSWERS[first])
 
 
-def _send_with_file(queue: socket.socket, data: bytes, payload: bytes) -> None:
-    descriptor = os.memfd_create("mutirao-payload", os.MFD_CLOEXEC)
-    try:
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(payload)
-        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))
-        queue.sendmsg([data], [rights], socket.MSG_DONTWAIT)
-    finally:
-        os.close(descriptor)
+def read_answer(stream: socket.socket) -> tuple[int, bool | None]:
+    """The next answer; EOFError when the other end has closed.
 
-
-class Inbox:
-    """The receiving end of the task queue; its buffer is reused."""
-
-    def __init__(self, queue: socket.socket) -> None:
-        self._queue = queue
-        self._buffer = bytearray(2 * INLINE)
-        self._view = memoryview(self._buffer)
-        self._size = 0
-        self._descriptor = -1
-
-    def take(self, flags: int = 0) -> int:
-        """Waits for a task and returns its sequence alone (0 when the queue is closed)."""
-        size, extra, _, _ = self._queue.recvmsg_into(
-            [self._buffer], _DESCRIPTOR_SPACE, socket.MSG_CMSG_CLOEXEC | flags
-        )
-        self._size = size
-        if extra:
-            self._descriptor = array.array("i", extra[0][2])[0]
-        return int(_SEQUENCE.unpack_from(self._buffer)[0]) if size else 0
-
-    def open(self) -> tuple[Work, bytes]:
-        """What `take` received, with its payload."""
-        work = _decode_work(self._view[_SEQUENCE.size : self._size])
-        if work.payload is not None:
-            return work, work.payload
-        with mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ) as file:
-            payload = bytes(file)
-        self.drop()
-        return work, payload
-
-    def drop(self) -> None:
-        """Closes the memory file of what `take` received, if there is one."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+    Of one size and sent at once: whatever interrupts this wait leaves the stream between two answers.
+    """
+    data = stream.recv(_ANSWER.size, socket.MSG_WAITALL)
+    if len(data) < _ANSWER.size:
+        raise EOFError
+    number, code = _ANSWER.unpack(data)
+    return number, None if code < 0 else bool(code)

@@ -1,7 +1,7 @@
 """The guard: parent of all runners, which never outlive the lease, the agent or the guard itself.
 
 A process of its own, standard library only, one thread. `python -m mutirao.agent.guard NODE CONTROL SHARED`.
-Orders, one datagram each: `spawn R` (with its three descriptors), `kill R SEQUENCE`, `rearm FENCE`.
+Orders, one datagram each: `spawn R` (with its four descriptors), `kill R SEQUENCE`, `rearm FENCE`.
 Reports: `exited R STATUS SEQUENCE` once the runner and all it left behind are dead and reaped,
 `kept R SEQUENCE` for a kill that named another task than the runner holds, `fenced FENCE` once nothing lives.
 """
@@ -189,7 +189,7 @@ class Guard:
 def _receive(control: socket.socket) -> tuple[bytes, list[int]]:
     """The next order, without waiting (socket.recv_fds takes flags, and ignores them)."""
     text, extra, _, _ = control.recvmsg(
-        256, socket.CMSG_SPACE(4 * 4), socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+        256, socket.CMSG_SPACE(8 * 4), socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
     )
     descriptors = array.array("i")
     for _level, _kind, data in extra:

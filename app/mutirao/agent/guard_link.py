@@ -43,9 +43,9 @@ class GuardLink:
         """Whether the guard is there; without it nothing may run."""
         return self._process.poll() is None
 
-    def spawn(self, runner: int, tasks: socket.socket, results: socket.socket) -> None:
+    def spawn(self, runner: int, tasks: socket.socket, results: socket.socket, output: int) -> None:
         """Orders a runner; it is dropped if the guard has fenced meanwhile."""
-        self._send(f"spawn {runner}", [tasks.fileno(), results.fileno(), self._shared])
+        self._send(f"spawn {runner}", [tasks.fileno(), results.fileno(), self._shared, output])
 
     def kill(self, runner: int, sequence: int) -> None:
         """Orders a runner killed if it still holds that task; `exited` or `kept` answers."""

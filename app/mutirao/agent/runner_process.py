@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import gc
-import io
 import os
 import signal
 import socket
@@ -18,9 +17,12 @@ import msgspec
 
 from mutirao.agent import leftovers
 from mutirao.agent.execution import describe, execute
-from mutirao.agent.frames import Inbox, Report, pack_frame, read_frame
+from mutirao.agent.frames import Report, read_frame
+from mutirao.agent.inbox import Inbox
+from mutirao.agent.runner_line import AttemptLink, Line
+from mutirao.agent.runner_output import RunnerOutput, set_up_log
 from mutirao.agent.shared import Shared, boottime_ns
-from mutirao.agent.spawning import RESULTS, SHARED, TASKS
+from mutirao.agent.spawning import OUTPUT, RESULTS, SHARED, TASKS
 from mutirao.domain.job import Outcome
 from mutirao.registry import HandlerConfig, Registry, load_registry
 
@@ -34,21 +36,23 @@ class Runner:
         self._index = index
         self._inbox = Inbox(tasks)
         self._results = results
+        self._line = Line(results, shared, index)
         self._shared = shared
         self._process = os.getpid()
 
     def load(self) -> Registry:
         """Loads the handlers that the agent names, and says so; on failure says why and exits."""
-        config = msgspec.msgpack.decode(read_frame(self._results), type=HandlerConfig)
+        mark, config = msgspec.msgpack.decode(read_frame(self._results), type=tuple[bytes, HandlerConfig])
+        self._output = RunnerOutput(self._shared, self._index, mark)
         try:
             registry = load_registry(config)
         except Exception as error:  # noqa: BLE001 (a handler module may raise anything)
-            self._say(Report(0, 0.0, 0.0, Outcome.FAILED, None, describe(error)))
+            self._line.say(Report(0, 0.0, 0.0, Outcome.FAILED, None, describe(error)))
             sys.exit(1)
         # What was imported stays: no collection need look at it again.
         gc.collect()
         gc.freeze()
-        self._say(Report(0, 0.0, 0.0, Outcome.SUCCEEDED))
+        self._line.say(Report(0, 0.0, 0.0, Outcome.SUCCEEDED, marked=self._output.end_attempt()))
         return registry
 
     def serve(self, registry: Registry) -> None:
@@ -58,7 +62,9 @@ class Runner:
             taken = boottime_ns()
             shared.occupy(index, sequence, taken)
             work, payload = self._inbox.open()
-            report = execute(registry, sequence, work, payload, taken / _SECOND)
+            report = execute(
+                registry, sequence, work, payload, taken / _SECOND, AttemptLink(self._line, sequence)
+            )
             if os.getpid() != self._process:
                 os._exit(1)  # a child that the handler forked must not go on as a second runner
             self._finish(report, taken)
@@ -68,26 +74,21 @@ class Runner:
         """Reports only once nothing is left; if that cannot be had, says it is the last and exits."""
         report.last = not leftovers.end_children() or leftovers.threads_left()
         report.seconds = (boottime_ns() - taken) / _SECOND
-        self._say(report)
+        report.marked = self._output.end_attempt()
+        self._line.say(report)
         if report.last:
             os._exit(0)
-
-    def _say(self, report: Report) -> None:
-        self._results.sendall(pack_frame(report))
 
 
 def main() -> None:
     """Serves as runner number `argv[1]` on the descriptors that the guard has put in place."""
-    for descriptor in (TASKS, RESULTS, SHARED):
+    for descriptor in (TASKS, RESULTS, SHARED, OUTPUT):
         os.set_inheritable(descriptor, False)
     # A function, not SIG_IGN: that would be passed on to every program a handler starts.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     faulthandler.enable()
-    # A handler's output is seen when it happens, whatever it prints.
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(line_buffering=True, errors="backslashreplace")
+    set_up_log()
     shared = Shared(SHARED)
     os.close(SHARED)
     runner = Runner(int(sys.argv[1]), socket.socket(fileno=TASKS), socket.socket(fileno=RESULTS), shared)

@@ -7,56 +7,62 @@ import select
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
-from mutirao.agent.crew import Crew
-from mutirao.agent.frames import Finished, Task, pack_frame
+from mutirao.agent import progress
+from mutirao.agent.crew import Asked, Crew
+from mutirao.agent.frames import Finished, Task
 from mutirao.agent.guard_link import GuardLink
+from mutirao.agent.guard_watch import GuardWatch
 from mutirao.agent.lease import Lease
 from mutirao.agent.ledger import Ledger
-from mutirao.agent.proof import end_marked
+from mutirao.agent.progress import Progress
 from mutirao.agent.search import Search
 from mutirao.agent.shared import Shared
 from mutirao.agent.taskqueue import TaskQueue
 from mutirao.domain.job import Outcome
 from mutirao.errors import Unavailable
-from mutirao.logs import get_logger
 from mutirao.registry import HandlerConfig
 
-__all__ = ["Finished", "Runners", "Task"]
+__all__ = ["Asked", "Finished", "Runners", "Task"]
 
-log = get_logger(__name__)
 _SECOND = 1_000_000_000
 _TICK = 0.1  # how late a timeout may be noticed
-_REAPED_WITHIN = 10.0
-_OVERDUE = 2.0  # a guard that does not act for so long after the deadline is stuck
 
 
 class Runners:
     """Runs tasks in processes that die with the lease, the guard or the agent, whichever ends first.
 
-    Every method may be called from any thread, `poll` from one only.
+    Every method may be called from any thread, `poll` from one only. `graces` says for how many seconds
+    which handler may go on after a cancel; `on_asked` is called when `asked` has something new.
     """
 
-    def __init__(self, node_id: UUID, count: int, config: HandlerConfig, runtime_dir: Path) -> None:
+    on_asked: Callable[[], None] | None = None
+
+    def __init__(
+        self,
+        node_id: UUID,
+        count: int,
+        config: HandlerConfig,
+        runtime_dir: Path,
+        graces: Mapping[str, float] | None = None,
+    ) -> None:
         self._node_id = node_id
         self._count = count
-        self._greeting = pack_frame(config)
+        self._config = config
         self._directory = runtime_dir
         self._file = Shared.create(count)
         self._shared = Shared(self._file)
         self._lease = Lease(self._shared)
         self._queue = TaskQueue()
-        self._ledger = Ledger()
+        self._ledger = Ledger(graces or {})
         self._search: Search | None = None
         self._sift = False  # something queued has a verdict
-        self._link: GuardLink | None = None
+        self._guard: GuardWatch | None = None
         self._crew: Crew | None = None
-        self._guard_lost = False
-        self._overdue_since: float | None = None
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         # Not in close(): another thread may be about to wake us.
         weakref.finalize(self, os.close, self._wakeup)
@@ -66,10 +72,10 @@ class Runners:
         """Starts guard and runners; nothing can be submitted before the first `extend`."""
         with self._lock:
             link = GuardLink(self._node_id, self._file, self._directory)
-            crew = Crew(self._count, self._greeting, self._shared, self._queue, self._ledger, link)
+            crew = Crew(self._count, self._config, self._shared, self._queue, self._ledger, link)
             crew.epoll.register(link.control, select.EPOLLIN)
             crew.epoll.register(self._wakeup, select.EPOLLIN)
-            self._link, self._crew = link, crew
+            self._guard, self._crew = GuardWatch(self._node_id, link, self._lease), crew
             crew.fill()
 
     # -- the lease
@@ -77,12 +83,12 @@ class Runners:
     @property
     def guard_pid(self) -> int:
         """The guard's process; 0 when there is none."""
-        return self._link.pid if self._link is not None else 0
+        return self._guard.link.pid if self._guard is not None else 0
 
     @property
     def alive(self) -> bool:
         """Whether the guard lives; without it everything is dead and this object is of no more use."""
-        return self._link is not None and not self._guard_lost and self._link.alive
+        return self._guard is not None and self._guard.alive
 
     @property
     def fenced(self) -> bool:
@@ -103,38 +109,22 @@ class Runners:
         Raises Unavailable if that takes too long, or the guard is dead.
         """
         with self._lock:
-            link, crew = self._working()
+            guard, crew = self._working()
             if not self._lease.fenced:
                 self._lease.expire()
-            fence = self._await_fence(link)
+            fence = guard.await_fence()
             crew.dismiss()
             self._queue.take_back()
             self._ledger.forget()
             self._search, self._sift = None, False
             self._lease.renew(deadline, fence)
-            link.rearm(fence)
+            guard.link.rearm(fence)
             crew.fill()
 
-    def _working(self) -> tuple[GuardLink, Crew]:
-        if self._link is None or self._crew is None or not self.alive:
+    def _working(self) -> tuple[GuardWatch, Crew]:
+        if self._guard is None or self._crew is None or not self.alive:
             raise Unavailable("the guard is dead")
-        return self._link, self._crew
-
-    def _await_fence(self, link: GuardLink) -> int:
-        until = time.monotonic() + _REAPED_WITHIN
-        while self._reaped is None and (left := until - time.monotonic()) > 0 and self.alive:
-            for name, numbers in link.reports(wait=left):
-                self._note_fence(name, numbers)
-        if self._reaped is None:
-            raise Unavailable("the runners are not all dead yet", hint="a process may hang in the kernel")
-        fence, self._reaped = self._reaped, None
-        return fence
-
-    _reaped: int | None = None
-
-    def _note_fence(self, name: str, numbers: list[int]) -> None:
-        if name == "fenced":
-            self._reaped = numbers[0]
+        return self._guard, self._crew
 
     # -- handing over
 
@@ -152,7 +142,7 @@ class Runners:
     def withdraw(self) -> list[Task]:
         """Takes back every task that no runner has taken; none of them has started or will."""
         with self._lock:
-            if self._link is None:
+            if self._crew is None:
                 return []
             taken = self._queue.take_back()
             if self._search is not None:
@@ -235,8 +225,8 @@ class Runners:
 
     def _poll_fenced(self, until: float) -> list[Finished]:
         with self._lock:
-            if self._link is not None and not self.alive:
-                self._mourn_guard(self._link)
+            if self._guard is not None and not self.alive:
+                self._guard.mourn()
         left = max(0.0, min(_TICK, until - time.monotonic()))
         ready, _, _ = select.select([self._wakeup], [], [], left)
         self._was_woken(set(ready))
@@ -245,7 +235,7 @@ class Runners:
     def _patience(self, crew: Crew, until: float) -> float:
         if crew.done or (self._sift and self._search is None):
             return 0.0
-        left = max(0.0, until - time.monotonic())
+        left = crew.outputs.patience(max(0.0, until - time.monotonic()))
         quiet = not self._ledger.tasks and all(seat.stream for seat in crew.seats)
         return left if quiet else min(left, _TICK)
 
@@ -257,12 +247,14 @@ class Runners:
         return True
 
     def _collect(self, crew: Crew, ready: set[int]) -> None:
-        link = self._link
-        if link is None or self.fenced or self._ended_a_stuck_guard(link):
+        guard = self._guard
+        if guard is None or self.fenced or guard.ended_if_stuck():
             return
         crew.hear(ready)
-        if link.control.fileno() in ready:
-            self._hear_guard(link, crew)
+        if guard.link.control.fileno() in ready:
+            self._hear_guard(guard, crew)
+        if crew.asked and self.on_asked is not None:
+            self.on_asked()
         crew.enforce()
         if self._search is not None and self._search.over:
             self._search.conclude()
@@ -272,43 +264,52 @@ class Runners:
             crew.requeue(self._queue.take_back())
         crew.fill()
 
-    def _hear_guard(self, link: GuardLink, crew: Crew) -> None:
-        for name, numbers in link.reports():
-            self._note_fence(name, numbers)
+    def _hear_guard(self, guard: GuardWatch, crew: Crew) -> None:
+        for name, numbers in guard.link.reports():
+            guard.note(name, numbers)
             if name == "kept":
                 crew.seats[numbers[0]].killing = None
             elif name == "exited" and crew.exited(*numbers) and self._ledger.tasks and not self._search:
                 self._search = Search(crew, self._queue, self._ledger)
-        if link.hung_up:
-            self._mourn_guard(link)
+        if guard.link.hung_up:
+            guard.mourn()
 
-    def _ended_a_stuck_guard(self, link: GuardLink) -> bool:
-        now = time.monotonic()
-        if not self._lease.overdue:
-            self._overdue_since = None
-        elif self._overdue_since is None:
-            self._overdue_since = now
-        elif now - self._overdue_since > _OVERDUE:
-            link.destroy()
-            self._mourn_guard(link)
-        return self._guard_lost
+    # -- what handlers ask and tell
 
-    def _mourn_guard(self, link: GuardLink) -> None:
-        """Runners die with their guard, what they have started may not."""
-        if not self._guard_lost:
-            self._guard_lost = True
-            log.critical("guard_died", pid=link.pid)
-            end_marked(self._node_id, grace=0.0)
+    def asked(self) -> list[Asked]:
+        """The questions that came since the last call; each needs its `answer`."""
+        with self._lock:
+            if self._crew is None:
+                return []
+            asked, self._crew.asked = self._crew.asked, []
+            return asked
+
+    def answer(self, asked: Asked, first: bool | None) -> None:
+        """Tells the runner that asked, if it is still there; None says that its attempt is over."""
+        with self._lock:
+            if self._crew is not None:
+                self._crew.answer(asked, first)
+
+    def progress(self) -> dict[tuple[UUID, int], Progress]:
+        """How far the running attempts are, of those that have said so."""
+        with self._lock:
+            if self._crew is None:
+                return {}
+            return {
+                (task.job_id, task.attempt): said
+                for seat in self._crew.seats
+                if (task := self._ledger.tasks.get(sequence := self._shared.slot(seat.index)[0]))
+                and (said := progress.read(self._shared, seat.index, sequence))
+            }
 
     def close(self) -> None:
         """Kills everything and returns once it is reaped; asking for more afterwards does no harm."""
         with self._lock:
-            link, crew = self._link, self._crew
-            self._link, self._crew = None, None
-            if link is None or crew is None:
+            guard, crew = self._guard, self._crew
+            self._guard, self._crew = None, None
+            if guard is None or crew is None:
                 return
-            if not link.close(_REAPED_WITHIN):
-                end_marked(self._node_id, grace=0.0)
+            guard.close()
             crew.close()
             self._queue.close()
             os.close(self._file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 
-from mutirao.agent.frames import Report, take_reports
+from mutirao.agent.frames import Report, Said, take_said
 
 _CHUNK = 256 * 1024
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
@@ -26,7 +26,7 @@ class Seat:
         self._buffer = bytearray()
 
     def take(self, greeting: bytes) -> socket.socket:
-        """Makes a new stream with `greeting` on it; returns the runner's end."""
+        """Makes a new stream with `greeting` on it; returns the runner's end, for the caller to close."""
         mine, theirs = socket.socketpair()
         mine.sendall(greeting)
         mine.setblocking(False)
@@ -34,12 +34,12 @@ class Seat:
         self._buffer.clear()
         return theirs
 
-    def reports(self, *, all_of_them: bool = False) -> Iterator[Report]:
-        """Reports that have come in, a bounded number or all; ValueError or MsgspecError if they are none."""
+    def said(self, *, all_of_it: bool = False) -> Iterator[Said]:
+        """What has come in, a bounded number or all; ValueError or MsgspecError if they are none."""
         while data := self._receive():
             self._buffer += data
-            yield from take_reports(self._buffer)
-            if not all_of_them:
+            yield from take_said(self._buffer)
+            if not all_of_it:
                 return
 
     def _receive(self) -> bytes:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from mutirao.agent import proctree
 
-TASKS, RESULTS, SHARED = 3, 4, 5
+TASKS, RESULTS, SHARED, OUTPUT = 3, 4, 5, 6
 _ABOVE = 64
 
 
 def spawn(index: int, descriptors: list[int]) -> int:
-    """Starts runner `index` with its three descriptors at 3, 4 and 5; returns its process."""
+    """Starts runner `index` with its descriptors at 3 to 6, the last one its output too; returns its pid."""
     guard = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -36,6 +36,8 @@ def _become_runner(guard: int, index: int, descriptors: list[int]) -> None:
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for descriptor in descriptors]
-    for number, descriptor in zip((TASKS, RESULTS, SHARED), high, strict=True):
+    for number, descriptor in zip((TASKS, RESULTS, SHARED, OUTPUT), high, strict=True):
         os.dup2(descriptor, number, inheritable=True)
+    for number in (1, 2):
+        os.dup2(OUTPUT, number)
     os.execv(sys.executable, [sys.executable, "-P", "-m", "mutirao.agent.runner_process", str(index)])  # noqa: S606

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 
-from mutirao.agent.frames import Inbox, Task, send_task
+from mutirao.agent.frames import Task
+from mutirao.agent.inbox import Inbox, send_task
 
 _ROOM = 4 << 20
 _SO_SNDBUFFORCE = 32

@@ -9,7 +9,7 @@ from mutirao import metrics
 from mutirao.agent.beating import Beating
 from mutirao.agent.elector import Elector
 from mutirao.domain.placement import plan
-from mutirao.errors import Fenced
+from mutirao.errors import Fenced, Unavailable
 from mutirao.logs import get_logger
 from mutirao.loop import Loop, Timetable, boottime
 from mutirao.store.assignment import AssignmentStore
@@ -28,6 +28,8 @@ POLL_WITHOUT_REDIS = 0.1
 WATCH_EVERY = 0.2
 SWEEP_EVERY = 3.0
 COUNT_EVERY = 2.0
+# Counting a long queue takes a while: never spend more than a twentieth of the time on it, within reason.
+COUNT_SHARE, COUNT_AT_LEAST_EVERY = 20.0, 60.0
 PARTITIONS_EVERY = 3600.0
 KEYS_EVERY = 60.0
 # How long a repeated idempotency key finds its job again.
@@ -57,14 +59,18 @@ class Coordinator:
         self._timetable = Timetable()
         self._due_at = 0.0
         self._loop = Loop("coordinator", self._run_once, retry=0.5)
+        # Apart: nobody's start may wait for a count.
+        self._counting = Loop("counting", self._count)
 
     def start(self) -> None:
         """Begins; wakes up when an office is taken."""
         self._loop.start()
+        self._counting.start()
 
     def stop(self) -> None:
         """Ends the loop after the round it is in."""
         self._loop.stop(15.0)
+        self._counting.stop(15.0)
 
     def wake(self) -> None:
         """There may be something to plan."""
@@ -78,6 +84,7 @@ class Coordinator:
         if self._store is None or office != self._office:
             self._store, self._office = AssignmentStore(self._database, office), office
             self._timetable, self._due_at = Timetable(), 0.0
+            self._counting.wake()
         try:
             return self._work(self._store)
         except Fenced as error:
@@ -99,8 +106,6 @@ class Coordinator:
             store.ensure_partitions()
         if self._timetable.due("keys", KEYS_EVERY):
             self._jobs.forget_keys(KEYS_KEPT)
-        if self._timetable.due("count", COUNT_EVERY):
-            self._count(store)
 
     def _watch(self, store: AssignmentStore) -> None:
         for verdict in self._beating.lost():
@@ -112,11 +117,15 @@ class Coordinator:
         if stale:
             self._tell("taken_back", store.take_back(sorted(stale)))
 
-    def _count(self, store: AssignmentStore) -> None:
-        started = boottime()
-        store.count_states()
-        # Counting a long queue takes a while: never spend more than a twentieth of the time on it.
-        self._timetable.postpone("count", max(COUNT_EVERY, 20 * (boottime() - started)))
+    def _count(self) -> float:
+        store, started = self._store, boottime()
+        if store is None:
+            return 5.0
+        try:
+            store.count_states()
+        except Unavailable as error:
+            log.warning("jobs_not_counted", error=error.message)
+        return min(max(COUNT_EVERY, COUNT_SHARE * (boottime() - started)), COUNT_AT_LEAST_EVERY)
 
     def _promote(self, store: AssignmentStore) -> None:
         if boottime() < self._due_at:

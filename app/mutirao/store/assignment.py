@@ -106,11 +106,12 @@ class AssignmentStore:
         return self._database.run(work, office=self._office)
 
     def count_states(self) -> None:
-        """Refreshes the counts of live jobs by state, and of those whose contract nobody serves."""
+        """Refreshes the counts of jobs by state, of dead letters, and of jobs whose contract nobody serves."""
 
         def work(tx: Transaction) -> None:
             tx.send(_TERM.scan_freely)
             tx.send(_TERM.count_states)
+            tx.send(_TERM.count_dead)
 
         self._database.run(work, synchronous=False)
 

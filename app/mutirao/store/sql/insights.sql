@@ -58,8 +58,8 @@ ORDER BY n.name, n.id
 SELECT term, holder FROM term
 
 -- name: counts
--- Jobs by state, as last counted.
-SELECT state::text AS state, count, counted_at FROM state_counts
+-- Live jobs by state, as last counted.
+SELECT state::text AS state, count, counted_at FROM state_counts WHERE state <> 'dead'
 
 -- name: outcomes
 -- The attempts that ended in the last hour, by outcome.

@@ -61,3 +61,9 @@ WITH counted AS MATERIALIZED (
 )
 INSERT INTO unserved AS known (handler, contract, jobs) SELECT handler, contract, jobs FROM left_over
 ON CONFLICT (handler, contract) DO UPDATE SET jobs = excluded.jobs WHERE known.jobs <> excluded.jobs
+
+-- name: count_dead
+-- Counts the dead letters that wait for a decision, however many there are.
+INSERT INTO state_counts (state, count, counted_at)
+SELECT 'dead', count(*), cluster_now() FROM finished_jobs WHERE state = 'dead' AND discarded_at IS NULL
+ON CONFLICT (state) DO UPDATE SET count = excluded.count, counted_at = excluded.counted_at

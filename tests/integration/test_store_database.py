@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from mutirao.errors import Fenced, InvalidInput, StoreUnavailable
-from mutirao.store import database
+from mutirao.store import connection
 from mutirao.store.database import Database, TermHeld
 from tests.support.stage import Stage
 
@@ -114,7 +114,8 @@ def test_a_server_that_stands_still_is_given_up(
     stage: Stage, one: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its connection is open, so only our own patience bounds the wait."""
-    monkeypatch.setattr(database, "ANSWER_WITHIN", 0.5)
+    monkeypatch.setattr(connection, "ANSWER_WITHIN", 0.5)
+    monkeypatch.setattr(connection, "TRUSTED", 0.0)
     with one.transaction() as tx:
         pid = tx.one("SELECT pg_backend_pid() AS pid").pid
     os.kill(pid, signal.SIGSTOP)

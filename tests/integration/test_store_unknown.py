@@ -13,7 +13,7 @@ import pytest
 
 from mutirao.domain.job import Outcome, State
 from mutirao.errors import OutcomeUnknown
-from mutirao.store import database
+from mutirao.store import connection
 from mutirao.store.execution import Claim, ExecutionStore
 from mutirao.store.migrate import migrate
 from tests.support.stage import Node, Stage, ack, new_job
@@ -96,7 +96,7 @@ def test_a_backend_ended_at_commit_is_an_unknown_outcome(standby: Standby, stage
 def test_an_endless_wait_is_given_up_as_unknown(
     standby: Standby, stage: Stage, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "ANSWER_WITHIN", 0.5)
+    monkeypatch.setattr(connection, "ANSWER_WITHIN", 0.5)
     with standby.away(), pytest.raises(OutcomeUnknown):
         run(note, stage, "given up").result(5.0)
     until(lambda: noted(stage, "given up"), 5.0, "the standby is back, and the server finishes")

@@ -36,8 +36,10 @@ FIGURES = (
 )
 
 FLOORS = {
-    "copy": ("COPY of rows", "/s"),
-    "three_passes": ("three passes of updates, batches of 500", "/s"),
+    "copy": ("COPY of rows shaped like jobs", "/s"),
+    "three_passes": ("three passes over rows shaped like jobs, batches of 500", "/s"),
+    "copy_narrow": ("COPY of rows of three columns", "/s"),
+    "three_passes_narrow": ("three passes over rows of three columns", "/s"),
     "commits_1": ("one-row commits, one connection", "/s"),
     "commits_4": ("one-row commits, four connections", "/s"),
     COMMIT_MS: ("one commit, one connection", "ms"),

@@ -12,7 +12,6 @@ from mutirao.coordination.bench import pipelined_sets
 from mutirao.coordination.connection import connect
 from mutirao.store.bench import Floor
 
-PASSES = 3
 BATCH = 500
 COMMIT_SECONDS = 1.0
 CONNECTIONS = 4
@@ -27,14 +26,16 @@ def measure_floor(cluster: PrivateCluster, jobs: int) -> dict[str, float]:
     def commit(_: deque[None]) -> int:
         return floor.commits(COMMIT_SECONDS)
 
-    with floor.table():
-        copied = floor.copy(ids)
-        passed = floor.passes(ids, passes=PASSES, batch=BATCH)
+    with floor.tables():
+        copied, copied_narrow = floor.copy(ids), floor.copy_narrow(ids)
+        passed, passed_narrow = floor.passes(ids, BATCH), floor.passes_narrow(ids, BATCH)
         alone = floor.commits(COMMIT_SECONDS)
         together = spread(commit, [], CONNECTIONS)
     return {
         "copy": jobs / copied,
         "three_passes": jobs / passed,
+        "copy_narrow": jobs / copied_narrow,
+        "three_passes_narrow": jobs / passed_narrow,
         "commits_1": alone / COMMIT_SECONDS,
         "commits_4": sum(together) / COMMIT_SECONDS,
         "redis_set": pipelined_sets(connect(cluster.redis_url), PIPELINES),

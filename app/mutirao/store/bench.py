@@ -15,20 +15,42 @@ from mutirao.store import sql
 from mutirao.store.database import Database
 
 _SQL = sql.load("bench.sql")
+_NOW = "2026-01-01 00:00:00+00"
+_JOB = (
+    "queued",
+    "echo",
+    '{{"message": "x"}}',
+    "default",
+    5,
+    0,
+    1,
+    1,
+    300,
+    300,
+    _NOW,
+    "api",
+    "",
+    _NOW,
+    1.5,
+    _NOW,
+)
+_JOB_ROW = "\t".join(["{0}", *map(str, _JOB)]) + "\n"
+_NARROW_ROW = '{0}\t0\t{{"message": "x"}}\n'
 _OPTIONS = "-c search_path=mutirao -c synchronous_commit=on -c jit=off"
 
 
 class Floor:
-    """Plain statements on a table of its own; every commit is durable."""
+    """Plain statements on tables of its own; every commit is durable."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
 
     @contextmanager
-    def table(self) -> Iterator[None]:
-        """The table exists inside, and is gone afterwards."""
+    def tables(self) -> Iterator[None]:
+        """The tables exist inside, and are gone afterwards."""
         with self._connected() as connection:
             connection.execute(_SQL.create_floor)
+            connection.execute(_SQL.create_narrow_floor)
         try:
             yield
         finally:
@@ -36,24 +58,37 @@ class Floor:
                 connection.execute(_SQL.drop_floor)
 
     def copy(self, ids: Sequence[UUID]) -> float:
-        """Seconds to COPY one row for each id, one commit."""
-        rows = "".join(f'{one}\t0\t{{"message": "x"}}\n' for one in ids)
+        """Seconds to COPY one row shaped like a job for each id, one commit."""
+        return self._copy(_SQL.copy_floor, "".join(_JOB_ROW.format(one) for one in ids))
+
+    def copy_narrow(self, ids: Sequence[UUID]) -> float:
+        """Seconds to COPY one narrow row for each id, one commit."""
+        return self._copy(_SQL.copy_narrow_floor, "".join(_NARROW_ROW.format(one) for one in ids))
+
+    def passes(self, ids: Sequence[UUID], batch: int) -> float:
+        """Seconds to change every row shaped like a job as its way does: three times, a commit a batch."""
+        return self._passes((_SQL.floor_pass_1, _SQL.floor_pass_2, _SQL.floor_pass_3), ids, batch)
+
+    def passes_narrow(self, ids: Sequence[UUID], batch: int) -> float:
+        """Seconds to change every narrow row three times, a commit a batch."""
+        return self._passes((_SQL.narrow_floor_pass,) * 3, ids, batch)
+
+    def _copy(self, statement: str, rows: str) -> float:
         with self._connected() as connection:
             started = boottime()
-            with connection.cursor() as cursor, cursor.copy(_SQL.copy_floor) as copy:
+            with connection.cursor() as cursor, cursor.copy(statement) as copy:
                 copy.write(rows)
             took = boottime() - started
             connection.execute(_SQL.analyze_floor)
         return took
 
-    def passes(self, ids: Sequence[UUID], *, passes: int, batch: int) -> float:
-        """Seconds to update every row `passes` times, one commit for each batch of ids."""
+    def _passes(self, statements: Sequence[str], ids: Sequence[UUID], batch: int) -> float:
         batches = [list(ids[start : start + batch]) for start in range(0, len(ids), batch)]
         with self._connected() as connection:
             started = boottime()
-            for number in range(1, passes + 1):
+            for statement in statements:
                 for chosen in batches:
-                    connection.execute(_SQL.update_floor, {"state": number, "ids": chosen})
+                    connection.execute(statement, {"ids": chosen})
             return boottime() - started
 
     def commits(self, seconds: float) -> int:

@@ -1,27 +1,51 @@
 -- name: create_floor
--- A narrow table with known ids: what any design over PostgreSQL has to do at least.
-CREATE TABLE bench_floor (id uuid PRIMARY KEY, state smallint NOT NULL, payload text NOT NULL)
+-- Rows shaped like jobs, with all that a job's row is checked against and found by.
+CREATE TABLE bench_floor (LIKE jobs INCLUDING ALL) WITH (fillfactor = 60)
+
+-- name: create_narrow_floor
+-- Three columns and one index: what no design over PostgreSQL can do without.
+CREATE TABLE bench_narrow_floor (id uuid PRIMARY KEY, state smallint NOT NULL, payload text NOT NULL)
 WITH (fillfactor = 60)
 
 -- name: drop_floor
 -- Nothing is left of it.
-DROP TABLE IF EXISTS bench_floor
+DROP TABLE IF EXISTS bench_floor, bench_narrow_floor
 
 -- name: analyze_floor
 -- As autovacuum would, before the updates.
-VACUUM ANALYZE bench_floor
+VACUUM ANALYZE bench_floor, bench_narrow_floor
 
 -- name: copy_floor
--- The fastest way in.
-COPY bench_floor (id, state, payload) FROM STDIN
+-- The fastest way in for a row shaped like a job.
+COPY bench_floor (id, state, handler, payload, queue, priority, max_retries, max_attempts, backoff_base,
+    backoff_cap, timeout, run_at, submitted_by, traceparent, created_at, rank, queued_at) FROM STDIN
 
--- name: update_floor
+-- name: copy_narrow_floor
+-- The fastest way in.
+COPY bench_narrow_floor (id, state, payload) FROM STDIN
+
+-- name: floor_pass_1
+-- What an assignment changes of one batch of known ids, and nothing else of it.
+UPDATE bench_floor SET state = 'assigned', node = id, incarnation = 1, assigned_at = clock_timestamp()
+WHERE id = ANY(%(ids)b)
+
+-- name: floor_pass_2
+-- What a start changes.
+UPDATE bench_floor SET state = 'running', attempt = attempt + 1, claim_token = id, started_at = clock_timestamp()
+WHERE id = ANY(%(ids)b)
+
+-- name: floor_pass_3
+-- What an end changes at least, if the row stays where it is.
+UPDATE bench_floor SET state = 'queued', node = NULL, incarnation = NULL, claim_token = NULL
+WHERE id = ANY(%(ids)b)
+
+-- name: narrow_floor_pass
 -- One pass over one batch of known ids.
-UPDATE bench_floor SET state = %(state)s WHERE id = ANY(%(ids)b)
+UPDATE bench_narrow_floor SET state = state + 1 WHERE id = ANY(%(ids)b)
 
 -- name: commit_floor
 -- One durable row.
-INSERT INTO bench_floor (id, state, payload) VALUES (gen_random_uuid(), 0, '')
+INSERT INTO bench_narrow_floor (id, state, payload) VALUES (gen_random_uuid(), 0, '')
 
 -- name: members
 -- How many nodes are live, and whether one of them is in office.

@@ -75,6 +75,14 @@ HOT: Mapping[str, Mapping[str, object]] = {
     "insights.attempts": {"id": NODE},
     "insights.job": {"id": NODE},
 }
+TYPES: Mapping[type, str] = {
+    UUID: "uuid",
+    int: "bigint",
+    bool: "boolean",
+    float: "float8",
+    str: "text",
+    type(None): "bigint",
+}
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["counted", "uncounted"])
@@ -107,7 +115,7 @@ def _type(value: object) -> str:
     if isinstance(value, list):
         known = [item for item in value if item is not None]
         return f"{_type(known[0]) if known else 'text'}[]"
-    return {UUID: "uuid", int: "bigint", bool: "boolean", float: "float8", str: "text", type(None): "bigint"}[type(value)]
+    return TYPES[type(value)]
 
 
 def nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""The agent's life: identity, proof of death, registration, incarnations one after another, drain."""
+"""The agent's life: registration, incarnations one after another, drain."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from types import FrameType
 
 from prometheus_client import start_http_server
 
-from mutirao import __version__, metrics
+from mutirao import metrics
 from mutirao.agent import proof
 from mutirao.agent.beating import Member
+from mutirao.agent.fitting import Fitting
 from mutirao.agent.identity import NodeIdentity
 from mutirao.agent.incarnation import Endings, Incarnation
 from mutirao.agent.publication import published
+from mutirao.agent.registration import Registration
 from mutirao.agent.runners import Runners
-from mutirao.domain.liveness import MARGIN, LeaseSettings
-from mutirao.errors import AlreadyRunning, OutcomeUnknown, Superseded, Unavailable
+from mutirao.domain.liveness import LeaseSettings
+from mutirao.errors import Superseded, Unavailable
 from mutirao.logs import get_logger
 from mutirao.loop import boottime
 from mutirao.registry import HandlerConfig, load_registry
 from mutirao.settings import Settings
+from mutirao.store.contracts import ContractStore
 from mutirao.store.database import Database
-from mutirao.store.nodes import Identity, NodeStore
+from mutirao.store.nodes import NodeStore
 
 log = get_logger(__name__)
 
-# Watching for another live instance of this identity: three of its beats would show.
-WATCH = 3.0
 CONNECTIONS = 8
 
 
@@ -47,7 +48,6 @@ class Agent:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._started = boottime()
         self._endings: queue.SimpleQueue[Ending] = queue.SimpleQueue()
         self._database = Database(
             settings.postgres.get_secret_value(),
@@ -58,7 +58,13 @@ class Agent:
         self._nodes = NodeStore(self._database)
         self._identity = NodeIdentity(settings.state_dir, settings.runtime_dir)
         config = HandlerConfig.of(settings)
-        self._contracts = published(load_registry(config).contracts())
+        registry = load_registry(config)
+        self._fitting = Fitting(
+            registry, ContractStore(self._database, self._identity.id), published(registry.contracts())
+        )
+        self._registration = Registration(
+            settings, self._identity, self._nodes, self._fitting, wanted=lambda: not self._stopping
+        )
         self._runners = Runners(self._identity.id, settings.slots, config, settings.runtime_dir)
 
     def run(self) -> int:
@@ -71,7 +77,7 @@ class Agent:
         if self._settings.agent_port is not None:
             start_http_server(self._settings.agent_port, addr=self._settings.web_host, registry=metrics.AGENT)
         metrics.SLOTS.set(self._settings.slots)
-        lease, former = self._look()
+        lease, former = self._registration.look()
         if lease is None:
             return Ending.DRAINED.value
         self._runners.start()
@@ -85,7 +91,7 @@ class Agent:
     def _live(self, lease: LeaseSettings, former: int | None) -> Ending:
         while True:
             try:
-                member = self._register(former)
+                member = self._registration.register(former)
             except Superseded as error:
                 log.error("superseded", error=error.message)
                 return Ending.SUPERSEDED
@@ -106,6 +112,7 @@ class Agent:
             lease,
             self._database,
             self._runners,
+            self._fitting,
             Endings(
                 superseded=lambda error: self._end(Ending.SUPERSEDED, str(error)),
                 fenced=lambda: self._end(Ending.FENCED, "the lease ran out"),
@@ -136,78 +143,6 @@ class Agent:
         except Unavailable as error:
             log.warning("drained_without_the_store", error=error.message)
 
-    def _look(self) -> tuple[LeaseSettings | None, int | None]:
-        """The shared settings and the node's last incarnation, once it is safe to begin the next."""
-        while not self._stop_requested():
-            try:
-                shared = self._nodes.cluster()
-                former = self._nodes.counter(self._identity.id)
-                lease = LeaseSettings(shared.lease, shared.guard, shared.store_outage)
-                if former is not None:
-                    self._rule_out_a_twin(former)
-                # Only now: until a twin is ruled out, what carries this identity may be a living agent's.
-                if not proof.end_marked(self._identity.id):
-                    # What ran here may still run: only time is left as a proof.
-                    time.sleep(max(0.0, self._started + lease.lease + lease.guard - boottime()))
-                return lease, None if former is None else former[0]
-            except Unavailable as error:
-                log.warning("waiting_for_postgresql", error=error.message)
-                if boottime() - self._started > LeaseSettings().lease - MARGIN:
-                    # Others may soon be given what ran here: it must not wait for PostgreSQL to come back.
-                    proof.end_marked(self._identity.id)
-                time.sleep(1.0)
-        return None, None
-
-    def _rule_out_a_twin(self, seen: tuple[int, int]) -> None:
-        if self._identity.last_incarnation() == seen[0]:
-            return
-        until = boottime() + WATCH
-        while boottime() < until:
-            if self._nodes.counter(self._identity.id) != seen:
-                raise AlreadyRunning(
-                    f"another live agent beats as node {self._identity.id}",
-                    hint="Was this machine cloned? Remove `node-id` from its state directory.",
-                )
-            time.sleep(0.25)
-
-    def _register(self, former: int | None) -> Member | None:
-        identity = Identity(
-            self._identity.id,
-            self._settings.node_name,
-            self._settings.web_url,
-            self._settings.slots,
-            __version__,
-        )
-        while not self._stop_requested():
-            since = boottime()
-            try:
-                incarnation, counter, moved = self._nodes.register(identity, self._contracts, former)
-            except OutcomeUnknown:
-                former = self._after_unknown(former)
-                continue
-            except Unavailable as error:
-                log.warning("registration_waits", error=error.message)
-                time.sleep(1.0)
-                continue
-            self._identity.remember(incarnation)
-            log.info("registered", incarnation=incarnation, jobs_moved_on=moved)
-            return Member(identity.node, incarnation, counter, since)
-        return None
-
-    def _after_unknown(self, former: int | None) -> int | None:
-        """Which incarnation to follow after a registration whose answer was lost."""
-        while not self._stop_requested():
-            try:
-                found = self._nodes.counter(self._identity.id)
-                if found is not None and found[0] == (former or 0) + 1:
-                    # Ours, if nobody beats under it.
-                    self._rule_out_a_twin(found)
-                    return found[0]
-                return former
-            except Unavailable:
-                time.sleep(1.0)
-        return former
-
     def _end(self, ending: Ending, why: str) -> None:
         log.warning("incarnation_ends", why=why)
         self._endings.put(ending)
@@ -218,9 +153,6 @@ class Agent:
             if ending is Ending.DRAINED:
                 self._endings.put(ending)
                 return
-
-    def _stop_requested(self) -> bool:
-        return self._stopping
 
     _stopping = False
 

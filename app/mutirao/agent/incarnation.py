@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
+from mutirao.agent.adoption import Adopting
 from mutirao.agent.beating import Beating, Member
 from mutirao.agent.claims import Claims
 from mutirao.agent.coordinator import Coordinator
 from mutirao.agent.elector import Elector
+from mutirao.agent.fitting import Fitting
 from mutirao.agent.locking import Locking
 from mutirao.agent.runners import Runners
 from mutirao.agent.worker import Worker
@@ -24,6 +26,7 @@ from mutirao.coordination.wakeup import Subscription, Wakeups
 from mutirao.domain.job import Outcome
 from mutirao.domain.liveness import LeaseSettings
 from mutirao.settings import Settings
+from mutirao.store.contracts import ContractStore
 from mutirao.store.database import Database
 from mutirao.store.execution import ExecutionStore
 from mutirao.store.nodes import NodeStore
@@ -49,6 +52,7 @@ class Incarnation:
         lease: LeaseSettings,
         database: Database,
         runners: Runners,
+        fitting: Fitting,
         endings: Endings,
     ) -> None:
         self._member = member
@@ -82,6 +86,9 @@ class Incarnation:
             runners, self._workload, on_fenced=endings.fenced, on_guard_died=endings.guard_died
         )
         self._claims = self._make_claims(redis, lease, database)
+        self._adopting = Adopting(
+            member, ContractStore(database, member.node), fitting, on_change=self._tell_coordinator
+        )
 
     def _make_beating(self, redis: Redis, lease: LeaseSettings, endings: Endings) -> Beating:
         return Beating(
@@ -130,9 +137,11 @@ class Incarnation:
         self._coordinator.start()
         self._subscription.start()
         self._elector.start()
+        self._adopting.start()
 
     def stop(self) -> None:
         """Ends every thread of this life; what they were writing is bound to its incarnation."""
+        self._adopting.stop()
         self._elector.stop()
         self._coordinator.stop()
         self._subscription.stop()
@@ -143,6 +152,7 @@ class Incarnation:
     def drain(self, until: float) -> None:
         """Takes nothing new, lets attempts end until `until` (monotonic), then interrupts the rest."""
         self._draining = True
+        self._adopting.stop()
         self._elector.stop()
         self._nodes.drain(self._member.node, self._member.incarnation)
         self._claims.drain()
@@ -175,6 +185,9 @@ class Incarnation:
         if not self._told / 2 < capacity < self._told * 2:
             self._told = capacity
             self._beating.hurry()
+        self._tell_coordinator()
+
+    def _tell_coordinator(self) -> None:
         if self._elector.office is not None:
             self._coordinator.wake()
         else:

@@ -172,3 +172,7 @@ class NodeStore:
             return int(tx.one(_SQL.node, params).incarnation)
 
         return self._database.run(work)
+
+
+def _over(node: UUID) -> dict[str, object]:
+    return {"node": node, "actor": "agent", "term": None}

@@ -62,7 +62,7 @@ JOB_WAIT_SECONDS = Histogram(
     buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600),
     registry=AGENT,
 )
-RETRIES = Counter("mutirao_retries_total", "Attempts that failed here and are tried again", registry=AGENT)
+RETRIES = Counter("mutirao_retries_total", "Attempts that failed and are tried again", registry=AGENT)
 DEAD = Counter("mutirao_jobs_dead_total", "Jobs that this node sent to the dead letters", registry=AGENT)
 HANDED_BACK = Counter(
     "mutirao_attempts_handed_back_total",
@@ -174,10 +174,16 @@ OTHER = "other"
 _handlers: set[str] = set()
 
 
-def attempt_ended(handler: str, outcome: str, seconds: float | None = None) -> None:
-    """Counts the end of an attempt, and how long it ran where that is known."""
+def attempt_ended(
+    handler: str, outcome: str, seconds: float | None = None, *, led_to: str = "", count: int = 1
+) -> None:
+    """Counts the end of attempts by the state their job went on to; how long they ran where that is known."""
     label = _handler_label(handler)
-    ENDED.labels(label, outcome).inc()
+    ENDED.labels(label, outcome).inc(count)
+    if led_to == "dead":
+        DEAD.inc(count)
+    elif led_to in ("scheduled", "queued"):
+        RETRIES.inc(count)
     if seconds is not None:
         RUN_SECONDS.labels(label).observe(seconds)
 

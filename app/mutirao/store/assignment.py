@@ -11,6 +11,7 @@ from mutirao.domain.placement import Assignment, Candidate, Room
 from mutirao.failpoints import armed, failpoint
 from mutirao.store import sql
 from mutirao.store.database import Database, TermHeld, Transaction
+from mutirao.store.moving import moved_on
 
 _SQL = sql.load("assignment.sql")
 _NODES = sql.load("nodes.sql")
@@ -89,24 +90,26 @@ class AssignmentStore:
     def sweep(self) -> int:
         """Moves on every job that belongs to an incarnation that is over; returns how many."""
         params = {"node": None, "actor": "coordinator", "term": self._office.term}
-        row = self._database.run(lambda tx: tx.one(_SQL.give_back_superseded, params), office=self._office)
-        return int(row.moved)
+        return moved_on(
+            self._database.run(lambda tx: tx.rows(_SQL.give_back_superseded, params), office=self._office)
+        )
 
     def declare_lost(self, node: UUID, incarnation: int, counter: int, redis_on: bool) -> int | None:
         """Ends a node's incarnation and moves its jobs on; None if it is no longer as it was judged."""
         judged = {"node": node, "incarnation": incarnation, "counter": counter, "redis_on": redis_on}
 
-        def work(tx: Transaction) -> int | None:
+        def work(tx: Transaction) -> list[Any] | None:
             if tx.row(_NODES.hold_judged, judged) is None:
                 return None
             tx.send(_NODES.end_incarnation, {**judged, "status": "lost"})
             mine = {"node": node, "actor": "coordinator", "term": self._office.term}
-            return int(tx.one(_SQL.give_back_superseded, mine).moved)
+            return tx.rows(_SQL.give_back_superseded, mine)
 
-        return self._database.run(work, office=self._office)
+        rows = self._database.run(work, office=self._office)
+        return None if rows is None else moved_on(rows)
 
     def count_states(self) -> None:
-        """Refreshes the counts of jobs by state, of dead letters, and of jobs whose contract nobody serves."""
+        """Refreshes the counts of jobs by state, of dead letters, and of jobs that nobody can serve."""
 
         def work(tx: Transaction) -> None:
             tx.send(_TERM.scan_freely)

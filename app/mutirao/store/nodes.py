@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from mutirao.errors import Superseded
 from mutirao.store import sql
 from mutirao.store.database import Database, Transaction
+from mutirao.store.moving import moved_on
 
 _SQL = sql.load("nodes.sql")
 _ASSIGNMENT = sql.load("assignment.sql")
@@ -119,7 +121,7 @@ class NodeStore:
             "refusals": [c.refusal for c in contracts],
         }
 
-        def work(tx: Transaction) -> tuple[int, int, int]:
+        def work(tx: Transaction) -> tuple[int, int, list[Any]]:
             found = tx.row(_SQL.node, about)
             if (None if found is None else found.incarnation) != former:
                 raise Superseded(f"expected incarnation {former}, PostgreSQL has {found}")
@@ -130,12 +132,11 @@ class NodeStore:
             tx.send(_SQL.publish_contracts, columns)
             tx.send(_SQL.forget_node_contracts, about)
             tx.send(_SQL.serve_contracts, {**about, **columns})
-            moved = tx.one(
-                _ASSIGNMENT.give_back_superseded, {"node": me.node, "actor": "agent", "term": None}
-            ).moved
-            return incarnation, counter, moved
+            gone = tx.rows(_ASSIGNMENT.give_back_superseded, _over(me.node))
+            return incarnation, counter, gone
 
-        return self._database.run(work)
+        incarnation, counter, gone = self._database.run(work)
+        return incarnation, counter, moved_on(gone)
 
     def beat(self, node: UUID, incarnation: int, counter: int, redis_on: bool, capacity: int) -> BeatReading:
         """Moves the node's counter and reads everyone's; the beat is accepted if this returns with moved."""
@@ -165,13 +166,15 @@ class NodeStore:
         """
         params = {"node": node, "incarnation": incarnation, "status": "stopped"}
 
-        def work(tx: Transaction) -> int:
+        def work(tx: Transaction) -> tuple[list[Any], int]:
             tx.send(_SQL.node, params)
             tx.send(_SQL.end_incarnation, params)
-            tx.send(_ASSIGNMENT.give_back_superseded, {"node": node, "actor": "agent", "term": None})
-            return int(tx.one(_SQL.node, params).incarnation)
+            gone = tx.rows(_ASSIGNMENT.give_back_superseded, _over(node))
+            return gone, int(tx.one(_SQL.node, params).incarnation)
 
-        return self._database.run(work)
+        gone, incarnation_now = self._database.run(work)
+        moved_on(gone)
+        return incarnation_now
 
 
 def _over(node: UUID) -> dict[str, object]:

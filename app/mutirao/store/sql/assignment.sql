@@ -84,7 +84,7 @@ SELECT count(*) AS taken FROM chosen
 -- Moves on whatever belongs to an incarnation that is over, both states in one statement.
 WITH clock AS MATERIALIZED (SELECT cluster_now() AS now),
 gone AS MATERIALIZED (
-    SELECT jobs.id, jobs.state, jobs.attempt, jobs.node, jobs.incarnation, jobs.started_at,
+    SELECT jobs.id, jobs.state, jobs.handler, jobs.attempt, jobs.node, jobs.incarnation, jobs.started_at,
         CASE WHEN jobs.state = 'assigned' THEN 'queued'
              WHEN jobs.cancel_requested_at IS NOT NULL THEN 'cancelled'
              WHEN jobs.attempt >= jobs.max_attempts THEN 'dead'
@@ -120,4 +120,4 @@ gone AS MATERIALIZED (
         state, next, %(actor)s, %(term)s, node, incarnation
     FROM gone
 )
-SELECT count(*) AS moved FROM gone
+SELECT state, handler, next, count(*) AS jobs FROM gone GROUP BY state, handler, next

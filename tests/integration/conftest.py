@@ -17,6 +17,7 @@ from psycopg import sql
 
 from mutirao.embedded.postgres import Postgres
 from mutirao.embedded.valkey import Valkey
+from tests.support.door import Door, open_door
 
 # Committed rows need not survive the machine here; all else is as in production.
 FAST = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "64MB"}
@@ -114,3 +115,14 @@ def redis_url(redis_server: Valkey) -> str:
     with redis.Redis.from_url(redis_server.url) as client:
         client.flushall()
     return redis_server.url
+
+
+@pytest.fixture(scope="session")
+def door(
+    database_server: DatabaseServer, migrated_template: str, redis_server: Valkey, server_home: Path
+) -> Iterator[Door]:
+    """A web server over a database of its own, for all tests that leave it as good as it was."""
+    dsn = database_server.create(migrated_template)
+    with open_door(server_home / "door", dsn, redis_server.url) as opened:
+        yield opened
+    database_server.drop(dsn)

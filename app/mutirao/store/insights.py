@@ -54,12 +54,6 @@ class Insights:
         with self._db.transaction() as tx:
             return [_node(row) for row in tx.rows(_SQL.nodes)]
 
-    def counts(self) -> tuple[dict[str, int], int]:
-        """Live jobs by state as last counted, and the dead letters (counted up to 1001)."""
-        with self._db.transaction() as tx:
-            counts, dead = tx.send(_SQL.counts), tx.send(_SQL.count_dead_letters, _DEAD_LIMIT)
-            return {row.state: row.count for row in counts.fetchall()}, dead.fetchall()[0].count
-
     def status(self, recent: int = 20) -> StatusView:
         """The cluster at a glance."""
         with self._db.transaction() as tx:
@@ -113,6 +107,8 @@ def _running(row: Any, incarnation: int) -> AttemptView:
         outcome=None,
         seconds=None,
         error=None,
+        output=None,
+        output_dropped=0,
     )
 
 

@@ -1,0 +1,84 @@
+"""The door while a store is away, frozen, or ends its connections (I10)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.support.api import ECHO
+from tests.support.door import open_door
+from tests.support.waiting import until
+
+
+def test_without_redis_everything_works(tmp_path: Path, postgres_dsn: str) -> None:
+    """I10: Redis away costs a wake-up, never a request."""
+    with open_door(tmp_path, postgres_dsn, f"unix://{tmp_path}/nowhere.sock") as door:
+        job = door.submit()
+        assert door.http.post(f"/api/v1/jobs/{job}/cancel").status_code == 200
+        ready = door.http.get("/readyz")
+        assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
+        assert ready.json()["dependencies"]["redis"]["ok"] is False
+        assert ready.json()["dependencies"]["redis"]["detail"]
+
+
+def test_without_postgres_the_answer_is_503_and_all_is_well_again_afterwards(
+    tmp_path: Path, database_server: Any, postgres_dsn: str, redis_url: str
+) -> None:
+    with open_door(tmp_path, postgres_dsn, redis_url) as door:
+        door.submit()
+        database_server.postgres.stop()
+        try:
+            for response in (
+                door.http.post("/api/v1/jobs", json=ECHO),
+                door.http.get("/api/v1/jobs"),
+                door.http.get("/"),
+                door.http.get("/readyz"),
+            ):
+                assert response.status_code == 503
+                assert int(response.headers["Retry-After"]) > 0
+            assert door.http.get("/readyz").json()["dependencies"]["postgres"]["ok"] is False
+            assert door.http.get("/livez").status_code == 200
+            assert "mutirao_store_up 0.0" in door.http.get("/metrics").text
+        finally:
+            database_server.postgres.start()
+        until(lambda: door.http.get("/readyz").status_code == 200, 30, "ready again")
+        assert door.submit()
+
+
+def test_a_frozen_postgres_is_noticed_and_named(
+    tmp_path: Path, database_server: Any, postgres_dsn: str, redis_url: str
+) -> None:
+    import psutil
+
+    with open_door(tmp_path, postgres_dsn, redis_url) as door:
+        assert door.http.get("/readyz").status_code == 200
+        server = psutil.Process(database_server.postgres.process.pid)
+        frozen = [server, *server.children(recursive=True)]
+        for process in frozen:
+            process.suspend()
+        try:
+            ready = door.http.get("/readyz")
+            assert ready.status_code == 503
+            assert "did not answer" in ready.json()["dependencies"]["postgres"]["detail"]
+            assert door.http.get("/livez").status_code == 200
+        finally:
+            for process in frozen:
+                process.resume()
+        until(lambda: door.http.get("/readyz").status_code == 200, 30, "ready again")
+
+
+def test_a_terminated_connection_costs_no_request(
+    tmp_path: Path, database_server: Any, postgres_dsn: str, redis_url: str
+) -> None:
+    import psycopg
+
+    with open_door(tmp_path, postgres_dsn, redis_url) as door:
+        door.submit()
+        with psycopg.connect(database_server.superuser_dsn(postgres_dsn), autocommit=True) as connection:
+            ended = connection.execute(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+                "WHERE application_name LIKE 'mutirao-web%'"
+            ).fetchone()
+        assert ended is not None
+        assert ended[0] >= 1
+        assert door.submit()

@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails, PydanticSerializationError
 from mutirao.contract import (
     LARGEST_RESULT,
     NAME,
+    AnyHandler,
     Context,
     Handler,
     HandlerDefaults,
@@ -67,7 +68,7 @@ class Binding(Protocol):
         """The contract to publish."""
 
 
-def bind(handler: Handler[Any, Any] | SchemaHandler) -> Binding:
+def bind(handler: AnyHandler) -> Binding:
     """The handler made ready; ContractError when its name or its types are none."""
     if not isinstance(handler.name, str) or not NAME.fullmatch(handler.name):
         raise ContractError(
@@ -174,7 +175,7 @@ class SchemaBound:
         return _contract(one.name, one.description, one.payload_schema, one.result_schema, one.defaults)
 
 
-def contract_of(handler: Handler[Any, Any] | SchemaHandler) -> Contract:
+def contract_of(handler: AnyHandler) -> Contract:
     """The handler's contract; ContractError when a type has no JSON Schema or the name is no name."""
     return bind(handler).contract()
 

@@ -17,6 +17,7 @@ from mutirao.domain.job import Backoff
 from mutirao.errors import ContractError
 
 __all__ = [
+    "AnyHandler",
     "Context",
     "ContextLost",
     "Discard",
@@ -70,6 +71,8 @@ class HandlerDefaults:
             raise ContractError(
                 f"cancel_grace must be from 0 to {LONGEST_GRACE:g} seconds, not {self.cancel_grace!r}"
             )
+        if not all(math.isfinite(bound) and bound >= 0 for bound in (self.backoff.base, self.backoff.cap)):
+            raise ContractError(f"backoff must be of seconds from 0 up, not {self.backoff!r}")
 
 
 class PayloadRefused(ContractError):
@@ -137,6 +140,9 @@ class SchemaHandler(Protocol):
 
     def run(self, payload: bytes, context: Context) -> bytes:
         """Does one attempt: a payload as stored, to a result of JSON text."""
+
+
+AnyHandler = Handler[Any, Any] | SchemaHandler
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,30 +1,26 @@
-"""Finding the handlers of a node: built-ins, entry points `mutirao.handlers`, and named modules or files."""
+"""Finding the handlers of a node: built-ins, entry points, named modules or files, and a directory."""
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import importlib.util
-import inspect
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mutirao.binding import Binding, Contract, bind
-from mutirao.contract import FunctionHandler, Handler, SchemaHandler
+from mutirao.contract import AnyHandler
 from mutirao.errors import ContractError
 from mutirao.handlers import built_in
+from mutirao.handlers.deployed import sources
+from mutirao.handlers.modules import entry_point_handlers, import_handlers
+from mutirao.handlers.source import Source
 
 if TYPE_CHECKING:  # a runner does without settings
     from mutirao.settings import Settings
 
 ENTRY_POINTS = "mutirao.handlers"
-AnyHandler = Handler[Any, Any] | SchemaHandler
-Named = tuple[str, AnyHandler]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +54,32 @@ class HandlerConfig:
             object.__setattr__(self, "directory", str(Path(self.directory).absolute()))
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found in one place: handlers, or why it is refused and what to do, or that it is ignored."""
+
+    origin: str
+    handlers: tuple[str, ...] = ()
+    error: str = ""
+    hint: str = ""
+
+
 class Registry:
     """The handlers of this node by name; two under one name are refused."""
 
-    def __init__(self, found: Iterable[Named]) -> None:
+    def __init__(self) -> None:
         self._bound: dict[str, Binding] = {}
-        origins: dict[str, str] = {}
-        for origin, handler in found:
-            other = origins.setdefault(handler.name, origin)
-            if other != origin or handler.name in self._bound:
-                raise ContractError(f"handler {handler.name!r} is defined by both {other} and {origin}")
-            self._bound[handler.name] = bind(handler)
+        self._origins: dict[str, str] = {}
+
+    def add(self, handler: AnyHandler, origin: str) -> Binding:
+        """Takes one more in; ContractError if it breaks the protocol, or its name is taken."""
+        bound = bind(handler)
+        if bound.name in self._bound:
+            other = self._origins[bound.name]
+            raise ContractError(f"handler {bound.name!r} is defined by both {other} and {origin}")
+        self._bound[bound.name] = bound
+        self._origins[bound.name] = origin
+        return bound
 
     def bound(self, name: str) -> Binding | None:
         """The handler of that name, made ready, or None."""
@@ -85,56 +96,39 @@ class Registry:
 
 def load_registry(config: HandlerConfig) -> Registry:
     """Every handler of this node; ContractError if one breaks the protocol or a name is taken twice."""
-    return Registry(_all(config))
+    registry = Registry()
+    for source in _sources(config):
+        for handler in source.load():
+            registry.add(handler, source.origin)
+    return registry
 
 
-def _all(config: HandlerConfig) -> Iterator[Named]:
-    for handler in built_in(config.checksum_roots):
-        yield f"the built-in {handler.name}", handler
+def check(config: HandlerConfig) -> list[Finding]:
+    """All that `load_registry` finds and would refuse, place by place; imports modules, runs no handler."""
+    registry = Registry()
+    return [_look(source, registry) for source in _sources(config)]
+
+
+def _look(source: Source, registry: Registry) -> Finding:
+    names: list[str] = []
+    try:
+        for handler in source.load():
+            names.append(registry.add(handler, source.origin).contract().handler)
+    except ContractError as error:
+        return Finding(source.origin, tuple(names), error.message, error.hint)
+    return Finding(source.origin, tuple(names), hint=source.note)
+
+
+def _sources(config: HandlerConfig) -> Iterator[Source]:
+    for name, make in built_in(config.checksum_roots, config.commands, config.http_hosts).items():
+        yield Source(f"the built-in {name}", partial(_made, make))
     for point in entry_points(group=ENTRY_POINTS):
-        for handler in _handlers_in(point.load(), f"entry point {point.name}"):
-            yield f"entry point {point.name} ({point.value})", handler
+        yield Source(f"entry point {point.name} ({point.value})", partial(entry_point_handlers, point))
     for name in dict.fromkeys(config.modules):
-        for handler in _of_module(_import(name)):
-            yield f"module {name}", handler
+        yield Source(f"module {name}", partial(import_handlers, name))
+    if config.directory:
+        yield from sources(Path(config.directory))
 
 
-def _import(name: str) -> ModuleType:
-    if not name.endswith(".py"):
-        return importlib.import_module(name)
-    path = Path(name).resolve()
-    # Two files of one name in two directories must not be taken for each other.
-    unique = f"mutirao_handlers_{hashlib.sha256(bytes(path)).hexdigest()[:12]}_{path.stem}"
-    spec = importlib.util.spec_from_file_location(unique, path)
-    if spec is None or spec.loader is None:
-        raise ContractError(f"{name} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[unique] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def _handlers_in(thing: Any, origin: str) -> list[Handler[Any, Any]]:
-    if isinstance(thing, ModuleType):
-        return _of_module(thing)
-    candidate: Any = thing() if inspect.isclass(thing) else thing
-    if not _is_handler(candidate):
-        raise ContractError(f"{origin} is no handler: {thing!r}")
-    return [candidate]
-
-
-def _of_module(module: ModuleType) -> list[Handler[Any, Any]]:
-    """Handler objects and handler classes defined in the module itself, not those it merely imports."""
-    found: dict[int, Handler[Any, Any]] = {}
-    for thing in vars(module).values():
-        if isinstance(thing, FunctionHandler) and thing.function.__module__ == module.__name__:
-            found[id(thing)] = thing
-        elif inspect.isclass(thing) and thing.__module__ == module.__name__ and _is_handler(thing):
-            instance: Any = thing()
-            found[id(thing)] = instance
-    return list(found.values())
-
-
-def _is_handler(thing: object) -> bool:
-    wanted = ("name", "payload_type", "result_type", "defaults", "run")
-    return all(hasattr(thing, attribute) for attribute in wanted)
+def _made(make: Callable[[], AnyHandler]) -> list[AnyHandler]:
+    return [make()]

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from pydantic import ValidationError
 
-from mutirao.binding import Bound
+from mutirao.binding import Bound, contract_of
 from mutirao.contract import Context, Discard, PayloadRefused
 from mutirao.handlers import built_in
 from mutirao.handlers.checksum import Checksum, File
@@ -133,5 +133,5 @@ def test_sleep_bounds() -> None:
 
 
 def test_every_built_in_forbids_unknown_fields() -> None:
-    for handler in built_in([]):
-        assert Bound(handler).contract().payload_schema["additionalProperties"] is False
+    for make in built_in([]).values():
+        assert contract_of(make()).payload_schema["additionalProperties"] is False

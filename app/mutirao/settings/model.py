@@ -17,6 +17,8 @@ from pydantic import (
     model_validator,
 )
 
+from mutirao.hosts import parse_rule
+
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 SECRETS = frozenset({"postgres", "redis", "api_token"})
 
@@ -113,7 +115,9 @@ class Settings(BaseModel):
     commands: list[Path] = Field(
         [], description="absolute paths of the programs that the `command` handler may run"
     )
-    http_hosts: list[str] = Field([], description="hosts that the `http` handler may ask")
+    http_hosts: list[str] = Field(
+        [], description="names, addresses and networks that the `http` handler may talk to"
+    )
     drain_timeout: float = Field(
         20.0, ge=0, le=3600, description="seconds a stopping agent lets its jobs finish"
     )
@@ -137,6 +141,13 @@ class Settings(BaseModel):
     def _all_absolute(cls, value: list[Path]) -> list[Path]:
         for root in value:
             cls._absolute(root)
+        return value
+
+    @field_validator("http_hosts")
+    @classmethod
+    def _all_hosts(cls, value: list[str]) -> list[str]:
+        for entry in value:
+            parse_rule(entry)
         return value
 
     @field_validator("redis")

@@ -55,5 +55,14 @@ def test_a_token_is_asked_for_where_one_is_set(tmp_path: Path, postgres_dsn: str
         assert door.count() == 0
         right = {"Authorization": "Bearer s3cret-token"}
         assert door.http.post("/api/v1/jobs", json=ECHO, headers=right).status_code == 201
-        for path in ("/livez", "/readyz", "/metrics", "/"):
-            assert door.http.get(path).status_code == 200
+        for path in ("/metrics", "/", "/nothing"):
+            answer = door.http.get(path)
+            assert (answer.status_code, answer.headers["WWW-Authenticate"].split()[0]) == (401, "Basic")
+        assert [door.http.get(path, headers=right).status_code for path in ("/metrics", "/")] == [200, 200]
+        # What a browser sends once its user has typed the token; nothing else of that kind.
+        assert door.http.get("/", auth=("anybody", "s3cret-token")).status_code == 200
+        for mere in ("Basic s3cret-token", "Basic !", "Basic", "Basic czNjcmV0LXRva2Vu", "s3cret-token", "bearer"):
+            assert door.http.get("/", headers={"Authorization": mere}).status_code == 401
+        assert door.http.get("/livez").status_code == 200
+        assert (door.http.get("/readyz").status_code, door.http.get("/readyz").json()) == (200, {"status": "ready"})
+        assert door.http.get("/readyz", headers=right).json()["node"] == "node-1"

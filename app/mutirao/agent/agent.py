@@ -8,11 +8,10 @@ import time
 from enum import Enum
 from types import FrameType
 
-from prometheus_client import start_http_server
-
 from mutirao import metrics
 from mutirao.agent import proof
 from mutirao.agent.beating import Member
+from mutirao.agent.exposition import expose
 from mutirao.agent.fitting import Fitting
 from mutirao.agent.identity import NodeIdentity
 from mutirao.agent.incarnation import Endings, Incarnation
@@ -74,8 +73,7 @@ class Agent:
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._asked_to_stop)
-        if self._settings.agent_port is not None:
-            start_http_server(self._settings.agent_port, addr=self._settings.web_host, registry=metrics.AGENT)
+        expose(self._settings)
         metrics.SLOTS.set(self._settings.slots)
         lease, former = self._registration.look()
         if lease is None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 import re
 from urllib.parse import urlsplit
 
-from flask import Flask, Response, request
+from flask import Flask, Response, g, request
 
+from mutirao.services.access import Access
 from mutirao.settings import Settings
 from mutirao.web.problems import problem
 
 _OPEN = "/livez"
+# Tells a stranger its status alone.
+_TERSE = "/readyz"
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/@\s]+)(?::[0-9]{0,5})?", re.ASCII)
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -22,8 +24,7 @@ class Gate:
 
     def __init__(self, settings: Settings) -> None:
         self._hosts = frozenset(map(_name, settings.allowed_hosts)) - {""}
-        token = settings.api_token
-        self._token = None if token is None else token.get_secret_value().encode()
+        self._access = Access(settings.api_token)
 
     def install(self, app: Flask) -> None:
         """Puts the gate in front of the application."""
@@ -57,17 +58,17 @@ class Gate:
         return problem(403, "a page of another site may not change anything here", code="foreign_origin")
 
     def _authorization(self) -> Response | None:
-        if self._token is None or not request.path.startswith("/api/"):
+        g.trusted = self._access.granted(request.headers.get("Authorization", ""))
+        if g.trusted or request.path == _TERSE:
             return None
-        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token):
-            return None
+        # A browser asks its user only for a scheme it knows: for the pages, not for programs.
+        scheme = "Bearer" if request.path.startswith("/api/") else 'Basic realm="mutirao", charset="UTF-8"'
         return problem(
             401,
             "a valid token is required",
             code="unauthorized",
             hint="send `Authorization: Bearer TOKEN`; the command line reads MUTIRAO_TOKEN",
-            headers={"WWW-Authenticate": "Bearer"},
+            headers={"WWW-Authenticate": scheme},
         )
 
 

@@ -44,12 +44,13 @@ def blueprint(services: Services, node_name: str) -> Blueprint:
     @routes.get("/readyz")
     def readyz() -> Response:
         found = services.health.readiness()
-        body = {
-            "status": found.status,
-            "version": mutirao.__version__,
-            "node": node_name,
-            "dependencies": {one.name: msgspec.to_builtins(one) for one in found.dependencies},
-        }
+        body: dict[str, object] = {"status": found.status}
+        if g.trusted:
+            body |= {
+                "version": mutirao.__version__,
+                "node": node_name,
+                "dependencies": {one.name: msgspec.to_builtins(one) for one in found.dependencies},
+            }
         return answer(body) if found.ready else answer(body, 503, {"Retry-After": RETRY_AFTER})
 
     @routes.get("/metrics")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
-import socket
 from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 
-from mutirao.errors import AlreadyRunning, SettingsError
+from mutirao.services.listening import listen
 from mutirao.settings import Settings
 from mutirao.web.shared_metrics import Places
 
@@ -61,28 +59,10 @@ class Server(BaseApplication):  # type: ignore[misc]
         return create_app(self._settings)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; AlreadyRunning when the port is taken, SettingsError when it cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host.strip("[]"), port))
-        listener.listen(1024)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRINUSE:
-            raise AlreadyRunning(
-                f"port {port} on {host} is taken", hint="end what listens there, or set another web_port"
-            ) from None
-        raise SettingsError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
-    return listener
-
-
 def serve(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT; then what is being answered is finished first."""
     # First of all: who finds the port taken must not touch the files of whoever has it.
-    listener = listen(settings.web_host, settings.web_port)
+    listener = listen(settings.web_host, settings.web_port, "web_port")
     places = Places(settings.runtime_dir / "web-metrics")
     places.share()
     # Before any worker is: they share the memory of what is imported here.

@@ -18,7 +18,8 @@ class Access:
         """True for `Bearer TOKEN`, and for a browser's `Basic` with the token as the password."""
         if self._token is None:
             return True
-        return hmac.compare_digest(_shown(authorization), self._token)
+        shown = _shown(authorization)
+        return bool(shown) and hmac.compare_digest(shown, self._token)
 
 
 def _shown(authorization: str) -> bytes:

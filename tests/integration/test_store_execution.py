@@ -12,6 +12,7 @@ import pytest
 from mutirao.domain.job import Outcome, State
 from mutirao.errors import InvalidInput, Superseded
 from mutirao.store.execution import ExecutionStore
+from mutirao.tail import Output
 from tests.support.checker import check
 from tests.support.stage import Stage, ack, at_once
 
@@ -220,3 +221,26 @@ def test_what_runs_and_what_is_to_be_cancelled(stage: Stage) -> None:
     stage.jobs.cancel([two.job], "somebody")
     assert node.store.running() == {one.key: one.token, two.key: two.token}
     assert node.store.cancel_requests() == [two.key]
+
+
+def test_an_attempts_output_is_kept_with_it_whatever_its_end(stage: Stage) -> None:
+    node = stage.node()
+    first, second, third = stage.running(node, 3)
+    node.end(first, output=Output(b"a\0b\xff\xc3\xa9\n", 0))
+    node.end(second, Outcome.FAILED, output=Output(b"\xa9" + b"x" * 100, 7), delay=0.0)
+    node.end(third)
+    said = {row.job_id: row for row in stage.rows("SELECT job_id, output, output_dropped FROM attempts")}
+    assert (said[first.job].output, said[first.job].output_dropped) == ("a\ufffdb\ufffdé\n", 0)
+    assert (said[second.job].output, said[second.job].output_dropped) == ("x" * 100, 7)
+    assert (said[third.job].output, said[third.job].output_dropped) == (None, 0)
+
+
+def test_a_claim_says_how_long_its_job_was_due(stage: Stage) -> None:
+    node = stage.node()
+    (fresh,) = stage.running(node)
+    (job,) = stage.submit()
+    stage.write("UPDATE jobs SET queued_at = now() - interval '90 s', run_at = now() - interval '60 s'")
+    (waited,) = stage.start(node, [job])
+    assert 0 <= fresh.waited < 50
+    assert 60 <= waited.waited < 85
+    assert node.store.claimed(waited.token)[0].waited == pytest.approx(waited.waited)

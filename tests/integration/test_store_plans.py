@@ -14,7 +14,7 @@ from mutirao.store import sql
 from mutirao.store.database import Database, Transaction
 from tests.support.crowd import gather
 
-BIG = re.compile(r"^(jobs|finished_jobs|audit|attempts|submissions)(_\d+|_default)?$")
+BIG = re.compile(r"^(jobs|finished_jobs|audit|attempts|submissions|once_keys)(_\d+|_default)?$")
 # What reads its partial index from the start: the head of the queue, the next one due, everybody's load.
 FROM_THE_START = {"assignment.candidates", "assignment.next_due", "assignment.rooms"}
 NODE = UUID(int=1)
@@ -30,6 +30,7 @@ WAITING = {
     "limit": 100,
 }
 ENDS = {"ids": IDS, "attempts": [1] * 50, "outcomes": ["succeeded"] * 50}
+WISHES = {"ids": IDS, "keys": ["paid"] * 50, "tokens": IDS}
 
 HOT: Mapping[str, Mapping[str, object]] = {
     "assignment.rooms": {},
@@ -57,12 +58,24 @@ HOT: Mapping[str, Mapping[str, object]] = {
         "errors": [None] * 50,
         "seconds": [1.0] * 50,
         "delays": [1.0] * 50,
+        "outputs": ["said"] * 50,
+        "dropped": [0] * 50,
+    },
+    "execution.note_progress": {
+        **ME,
+        "ids": IDS,
+        "attempts": [1] * 50,
+        "fractions": [0.5] * 50,
+        "notes": [""] * 50,
     },
     "execution.applied_already": {**ME, **ENDS},
     "execution.running_here": ME,
     "execution.assigned_here": ME,
     "execution.cancel_requests": ME,
     "execution.hand_back": {**ME, "ids": IDS, "attempts": [1] * 50, "tokens": IDS},
+    "once.hold_running": {**ME, "ids": IDS, "attempts": [1] * 50},
+    "once.take_keys": {**ME, **WISHES, "attempts": [1] * 50},
+    "once.whose_keys": WISHES,
     "jobs.states": {"ids": IDS},
     "jobs.known_keys": {"keys": ["a", "b"]},
     "jobs.hold_jobs": {"ids": IDS},

@@ -16,6 +16,7 @@ from mutirao.errors import OutcomeUnknown
 from mutirao.store import connection
 from mutirao.store.execution import Claim, ExecutionStore
 from mutirao.store.migrate import migrate
+from mutirao.store.once import Wish
 from tests.support.stage import Node, Stage, ack, new_job
 from tests.support.standby import Standby
 from tests.support.waiting import until
@@ -188,6 +189,24 @@ def test_a_claim_is_found_again_under_its_token(standby: Standby, stage: Stage, 
     assert {(claim.attempt, claim.token) for claim in claims} == {(1, token)}
     assert node.store.claimed(uuid4()) == []
     assert node.claim() == []
+
+
+def test_a_key_granted_with_an_unknown_outcome_is_granted_again_to_the_same_question(
+    standby: Standby, stage: Stage, run: Run
+) -> None:
+    node = stage.node()
+    (claim,) = stage.running(node)
+    asked, later = (Wish(claim.job, claim.attempt, "paid", uuid4()) for _ in range(2))
+    with standby.away():
+        granted = run(node.once.grant, [asked])
+        standby.cancel(standby.waiting())
+        with pytest.raises(OutcomeUnknown):
+            granted.result(5.0)
+        again, other = run(node.once.grant, [asked]), run(node.once.grant, [later])
+        standby.waiting(2)
+        assert not again.done() and not other.done(), "neither yes nor no before the standby has it"
+    assert again.result(5.0) == {asked.token: True}
+    assert other.result(5.0) == {later.token: False}
 
 
 def end_unknown(standby: Standby, run: Run, node: Node, claim: Claim, outcome: Outcome) -> None:

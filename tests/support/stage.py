@@ -22,7 +22,9 @@ from mutirao.store.database import Database, TermHeld
 from mutirao.store.execution import Ack, Acknowledged, Claim, ExecutionStore
 from mutirao.store.jobs import Jobs
 from mutirao.store.nodes import Identity, NodeStore, PublishedContract
+from mutirao.store.once import OnceStore
 from mutirao.store.term import TermStore
+from mutirao.tail import Output
 from tests.support.waiting import until
 
 T = TypeVar("T")
@@ -41,6 +43,11 @@ class Node:
     store: ExecutionStore
     moved: int = 0
 
+    @property
+    def once(self) -> OnceStore:
+        """What its running attempts may ask."""
+        return OnceStore(self.store._database, self.id, self.incarnation)
+
     def claim(self, limit: int = 100) -> list[Claim]:
         """Starts what it was given, under a new token."""
         return self.store.claim(uuid4(), limit)
@@ -58,9 +65,10 @@ def ack(
     result: str | None = None,
     error: str | None = None,
     delay: float | None = None,
+    output: Output | None = None,
 ) -> Ack:
     """How a claimed attempt ended."""
-    return Ack(claim.job, claim.attempt, outcome, result, error, 0.01, delay)
+    return Ack(claim.job, claim.attempt, outcome, result, error, 0.01, delay, output)
 
 
 def new_job(**fields: Any) -> NewJob:
@@ -98,10 +106,12 @@ class Stage:
         """A coordinator in a new office."""
         return AssignmentStore(self.database, self.office())
 
-    def node(self, node: UUID | None = None, former: int | None = None) -> Node:
+    def node(
+        self, node: UUID | None = None, former: int | None = None, serves: PublishedContract = ECHO
+    ) -> Node:
         """A new node, or the next incarnation of one."""
         me = Identity(node or uuid4(), "node", "", 2, "1")
-        incarnation, counter, moved = self.nodes.register(me, [ECHO], former)
+        incarnation, counter, moved = self.nodes.register(me, [serves], former)
         return Node(me.node, incarnation, counter, ExecutionStore(self.database, me.node, incarnation), moved)
 
     def submit(self, count: int = 1, **fields: Any) -> list[UUID]:
@@ -188,12 +198,12 @@ class Stage:
         with ThreadPoolExecutor(1) as pool:
             yield pool.submit(call)
 
-    def blocked(self) -> None:
-        """Returns once somebody in this database waits for a lock."""
+    def blocked(self, count: int = 1) -> None:
+        """Returns once so many in this database wait for a lock."""
         waits = (
             "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         )
-        until(lambda: self.rows(waits), 3.0, "somebody waits for a lock", every=0.01)
+        until(lambda: len(self.rows(waits)) >= count, 3.0, f"{count} wait for a lock", every=0.01)
 
     def count(self, table: str) -> int:
         """How many rows a table has."""

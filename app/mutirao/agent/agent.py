@@ -58,13 +58,15 @@ class Agent:
         self._identity = NodeIdentity(settings.state_dir, settings.runtime_dir)
         config = HandlerConfig.of(settings)
         registry = load_registry(config)
+        contracts = registry.contracts()
         self._fitting = Fitting(
-            registry, ContractStore(self._database, self._identity.id), published(registry.contracts())
+            registry, ContractStore(self._database, self._identity.id), published(contracts)
         )
         self._registration = Registration(
             settings, self._identity, self._nodes, self._fitting, wanted=lambda: not self._stopping
         )
-        self._runners = Runners(self._identity.id, settings.slots, config, settings.runtime_dir)
+        graces = {contract.handler: float(contract.defaults["cancel_grace"]) for contract in contracts}
+        self._runners = Runners(self._identity.id, settings.slots, config, settings.runtime_dir, graces)
 
     def run(self) -> int:
         """Serves until told to stop (SIGTERM, SIGINT) or until it must not go on.

@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID, uuid4
 
 from mutirao import metrics
+from mutirao.agent.ends import Ends
 from mutirao.agent.locking import Locking
+from mutirao.agent.tally import Tally
 from mutirao.agent.workload import Workload
-from mutirao.domain.job import Outcome, State
-from mutirao.errors import InvalidInput, MutiraoError, OutcomeUnknown
+from mutirao.domain.job import Outcome
+from mutirao.errors import MutiraoError, OutcomeUnknown
 from mutirao.logs import get_logger
 from mutirao.loop import Loop, Timetable
 from mutirao.store.execution import Ack, Acknowledged, Attempt, Claim, ExecutionStore
@@ -57,17 +59,15 @@ class Claims:
         self._on_room = on_room
         self._hears = hears
         self._held: dict[Attempt, Claim] = {}
-        self._ended: deque[Ack] = deque()
+        self._ends = Ends(store, self._settle)
+        self._tally = Tally(store)
         self._unstarted: deque[Attempt] = deque()
-        self._batch: list[Ack] = []
-        self._again = False
         self._open_token: UUID | None = None
         self._claiming = True
         self._was_empty = False
         self._missing: set[Attempt] = set()
         self._look = threading.Event()
         self._timetable = Timetable()
-        self._counts: dict[tuple[str, Outcome], tuple[int, float]] = {}
         self._loop = Loop("claims", self._run_once, retry=0.5)
 
     def start(self) -> None:
@@ -82,10 +82,10 @@ class Claims:
         self._loop.stop(15.0)
         try:
             self._return_unstarted()
-            self._acknowledge()
-            self._roll_up()
+            self._ends.acknowledge()
+            self._tally.roll_up()
         except MutiraoError as error:
-            log.warning("ends_not_acknowledged", attempts=len(self._ended), error=error.message)
+            log.warning("ends_not_acknowledged", attempts=len(self._ends), error=error.message)
 
     def wake(self) -> None:
         """There are jobs to claim, somebody says."""
@@ -113,7 +113,7 @@ class Claims:
 
     def ended(self, acks: Sequence[Ack]) -> None:
         """Takes over how attempts ended; they are acknowledged soon, whatever fails meanwhile."""
-        self._ended.extend(acks)
+        self._ends.add(acks)
         self._loop.wake()
 
     def never_started(self, keys: Sequence[Attempt]) -> None:
@@ -124,7 +124,7 @@ class Claims:
 
     def _run_once(self) -> float:
         self._locking.renew(list(self._held))
-        self._acknowledge()
+        self._ends.acknowledge()
         self._return_unstarted()
         full = self._claim() if self._claiming else self._return_assigned()
         if self._timetable.due("look", LOOK_EVERY) or self._look.is_set():
@@ -133,8 +133,8 @@ class Claims:
         if self._timetable.due("correct", CORRECT_EVERY):
             self._correct()
         if self._timetable.due("roll_up", ROLL_UP_EVERY):
-            self._roll_up()
-        if full or self._ended or self._unstarted:
+            self._tally.roll_up()
+        if full or self._ends or self._unstarted:
             return 0.0
         return POLL if self._hears() else POLL_WITHOUT_REDIS
 
@@ -154,6 +154,8 @@ class Claims:
         if not claims:
             return False
         metrics.CLAIMED.inc(len(claims))
+        for claim in claims:
+            metrics.JOB_WAIT_SECONDS.observe(claim.waited)
         granted, refused = self._locking.acquire(claims)
         self._unstarted.extend(claim.key for claim in refused)
         self._hand_over(granted)
@@ -172,42 +174,13 @@ class Claims:
             self._open_token = None
             raise
 
-    def _acknowledge(self) -> None:
-        while self._batch or self._ended:
-            if not self._batch:
-                self._again = False
-                self._batch = [self._ended.popleft() for _ in range(min(BATCH, len(self._ended)))]
-            try:
-                answer = self._store.acknowledge(self._batch, again=self._again)
-            except OutcomeUnknown:
-                self._again = True
-                raise
-            except InvalidInput as error:
-                self._set_apart(error)
-                continue
-            self._settle(self._batch, answer)
-            self._batch = []
-
-    def _set_apart(self, error: InvalidInput) -> None:
-        """One value that PostgreSQL cannot store must not hold up the others."""
-        if len(self._batch) > 1:
-            half = len(self._batch) // 2
-            self._ended.extendleft(reversed(self._batch[half:]))
-            self._batch = self._batch[:half]
-            return
-        bad = self._batch[0]
-        told = {"type": "ResultRefused", "message": error.message.replace("\0", "\ufffd")}
-        self._batch = [Ack(bad.job, bad.attempt, Outcome.REFUSED, None, json.dumps(told), bad.seconds, None)]
-
     def _settle(self, acks: Sequence[Ack], answer: Acknowledged) -> None:
         for ack in acks:
             claim = self._held.pop(ack.key, None)
             if ack.key in answer.refused:
                 continue
             if claim is not None:
-                _measure(claim, ack, answer)
-                count, seconds = self._counts.get((claim.handler, ack.outcome), (0, 0.0))
-                self._counts[claim.handler, ack.outcome] = (count + 1, seconds + ack.seconds)
+                self._tally.add(claim, ack, answer)
         if answer.refused:
             metrics.ACKS_REFUSED.inc(len(answer.refused))
             log.warning("acknowledgements_refused", attempts=[f"{j}:{a}" for j, a in answer.refused])
@@ -263,30 +236,9 @@ class Claims:
     def _end_lost(self) -> None:
         """An attempt that nobody here has any more, on two looks in a row, must not stay `running`."""
         missing = set(self._held) - self._holding() - set(self._unstarted)
-        missing -= {ack.key for ack in list(self._ended)}
+        missing -= self._ends.keys()
         for key in missing & self._missing:
             log.error("attempt_lost_here", job=str(key[0]), attempt=key[1])
             told = {"type": "RunnerDied", "message": "the attempt's end was lost on its node"}
-            self._ended.append(Ack(*key, Outcome.RUNNER_DIED, None, json.dumps(told), 0.0, 0.0))
+            self._ends.add([Ack(*key, Outcome.RUNNER_DIED, None, json.dumps(told), 0.0, 0.0)])
         self._missing = missing
-
-    def _roll_up(self) -> None:
-        counts, self._counts = self._counts, {}
-        if counts:
-            self._store.roll_up(counts)
-
-
-def _measure(claim: Claim, ack: Ack, answer: Acknowledged) -> None:
-    metrics.attempt_ended(claim.handler, ack.outcome, ack.seconds)
-    state = answer.applied.get(ack.key) or _asked_for(ack)
-    if state is State.DEAD:
-        metrics.DEAD.inc()
-    elif state in (State.SCHEDULED, State.QUEUED):
-        metrics.RETRIES.inc()
-
-
-def _asked_for(ack: Ack) -> State:
-    """Where an end leads that was applied by a try whose answer was lost."""
-    if ack.outcome in (Outcome.SUCCEEDED, Outcome.CANCELLED):
-        return State(ack.outcome)
-    return State.DEAD if ack.delay is None else State.SCHEDULED

@@ -14,6 +14,7 @@ from mutirao.agent.coordinator import Coordinator
 from mutirao.agent.elector import Elector
 from mutirao.agent.fitting import Fitting
 from mutirao.agent.locking import Locking
+from mutirao.agent.notes import Notes
 from mutirao.agent.runners import Runners
 from mutirao.agent.worker import Worker
 from mutirao.agent.workload import Workload
@@ -30,6 +31,7 @@ from mutirao.store.contracts import ContractStore
 from mutirao.store.database import Database
 from mutirao.store.execution import ExecutionStore
 from mutirao.store.nodes import NodeStore
+from mutirao.store.once import OnceStore
 from mutirao.store.term import TermStore
 
 
@@ -86,6 +88,7 @@ class Incarnation:
             runners, self._workload, on_fenced=endings.fenced, on_guard_died=endings.guard_died
         )
         self._claims = self._make_claims(redis, lease, database)
+        self._notes = Notes(runners, OnceStore(database, member.node, member.incarnation))
         self._adopting = Adopting(
             member, ContractStore(database, member.node), fitting, on_change=self._tell_coordinator
         )
@@ -134,6 +137,7 @@ class Incarnation:
         self._beating.start()
         self._worker.start(self._claims)
         self._claims.start()
+        self._notes.start()
         self._coordinator.start()
         self._subscription.start()
         self._elector.start()
@@ -146,6 +150,7 @@ class Incarnation:
         self._coordinator.stop()
         self._subscription.stop()
         self._worker.stop()
+        self._notes.stop()
         self._claims.stop()
         self._beating.stop()
 

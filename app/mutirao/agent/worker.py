@@ -133,6 +133,7 @@ class Worker:
             _text(end.error),
             end.seconds,
             retry.delay(attempt, claim.backoff, self._random),
+            end.output,
         )
 
 

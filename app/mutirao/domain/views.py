@@ -42,7 +42,10 @@ class JobSummary(_View, frozen=True):
 
 
 class AttemptView(_View, frozen=True):
-    """One attempt; `outcome` and `ended_at` are None while it runs."""
+    """One attempt; `outcome` and `ended_at` are None while it runs.
+
+    `output` is the end of what it wrote (None: nothing), `output_dropped` how many bytes came before that.
+    """
 
     attempt: int
     node: UUID
@@ -53,6 +56,8 @@ class AttemptView(_View, frozen=True):
     outcome: Outcome | None
     seconds: float | None
     error: msgspec.Raw | None
+    output: str | None
+    output_dropped: int
 
 
 class AuditView(_View, frozen=True):
@@ -92,6 +97,7 @@ class JobView(JobSummary, frozen=True):
     cancel_requested_at: Instant | None
     discarded_at: Instant | None
     progress: float | None
+    progress_note: str | None
     contract: int
     served: bool
     result: msgspec.Raw | None

@@ -11,6 +11,7 @@ from mutirao.domain.job import Backoff, Outcome, State
 from mutirao.failpoints import armed, failpoint
 from mutirao.store import sql
 from mutirao.store.database import Database, Transaction
+from mutirao.tail import Output
 
 _SQL = sql.load("execution.sql")
 _ASSIGNMENT = sql.load("assignment.sql")
@@ -22,7 +23,10 @@ Attempt = tuple[UUID, int]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A started attempt, with all that its runner and its acknowledgement need; `payload` is JSON text."""
+    """A started attempt, with all that its runner and its acknowledgement need; `payload` is JSON text.
+
+    `waited` is how many seconds the job was due before it started.
+    """
 
     job: UUID
     attempt: int
@@ -32,6 +36,7 @@ class Claim:
     timeout: float
     backoff: Backoff
     token: UUID
+    waited: float
 
     @property
     def key(self) -> Attempt:
@@ -41,7 +46,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """How an attempt ended; `delay` (seconds) asks for a retry, None for the end. Result and error: JSON."""
+    """How an attempt ended; `delay` (seconds) asks for a retry, None for the end. Result and error: JSON.
+
+    `output` is what the attempt wrote, None for nothing.
+    """
 
     job: UUID
     attempt: int
@@ -50,6 +58,7 @@ class Ack:
     error: str | None
     seconds: float
     delay: float | None
+    output: Output | None = None
 
     @property
     def key(self) -> Attempt:
@@ -116,6 +125,8 @@ class ExecutionStore:
             "errors": [ack.error for ack in acks],
             "seconds": [ack.seconds for ack in acks],
             "delays": [ack.delay for ack in acks],
+            "outputs": [ack.output.text() if ack.output is not None else None for ack in acks],
+            "dropped": [ack.output.dropped if ack.output is not None else 0 for ack in acks],
         }
 
         def work(tx: Transaction) -> Acknowledged:
@@ -186,8 +197,8 @@ class ExecutionStore:
 
 
 def _claim(row: Any, token: UUID) -> Claim:
-    job, attempt, bound, handler, payload, timeout, base, cap = row
-    return Claim(job, attempt, bound, handler, payload, timeout, Backoff(base, cap), token)
+    job, attempt, bound, handler, payload, timeout, base, cap, waited = row
+    return Claim(job, attempt, bound, handler, payload, timeout, Backoff(base, cap), token, waited)
 
 
 def _columns(acks: Sequence[Ack]) -> dict[str, object]:

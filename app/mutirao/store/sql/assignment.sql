@@ -108,7 +108,7 @@ gone AS MATERIALIZED (
     FROM moved, clock
 ), kept AS (
     UPDATE jobs SET state = 'queued', node = NULL, incarnation = NULL, claim_token = NULL,
-        assigned_at = NULL, started_at = NULL, progress = NULL, queued_at = now
+        assigned_at = NULL, started_at = NULL, progress = NULL, progress_note = NULL, queued_at = now
     FROM gone, clock WHERE jobs.id = gone.id AND gone.next = 'queued'
 ), ended AS (
     INSERT INTO attempts (job_id, attempt, node, incarnation, started_at, ended_at, outcome, seconds, error)

@@ -9,17 +9,20 @@ chosen AS MATERIALIZED (
 ), claimed AS (
     UPDATE jobs SET state = 'running', attempt = attempt + 1, claim_token = %(token)s, started_at = now
     FROM chosen, clock WHERE jobs.id = chosen.id
-    RETURNING jobs.id, attempt, max_attempts, handler, payload, timeout, backoff_base, backoff_cap, rank
+    RETURNING jobs.id, attempt, max_attempts, handler, payload, timeout, backoff_base, backoff_cap, rank,
+        now - greatest(queued_at, run_at) AS waited
 ), logged AS (
     INSERT INTO audit (job_id, attempt, event, from_state, to_state, actor, node, incarnation)
     SELECT id, attempt, 'claimed', 'assigned', 'running', 'worker', %(node)s, %(incarnation)s FROM claimed
 )
-SELECT id, attempt, max_attempts, handler, payload::text AS payload, timeout, backoff_base, backoff_cap
+SELECT id, attempt, max_attempts, handler, payload::text AS payload, timeout, backoff_base, backoff_cap,
+    greatest(extract(epoch FROM waited), 0)::float8 AS waited
 FROM claimed ORDER BY rank, id
 
 -- name: claimed_under
 -- What an earlier try under this token has claimed, when its answer was lost.
-SELECT id, attempt, max_attempts, handler, payload::text AS payload, timeout, backoff_base, backoff_cap
+SELECT id, attempt, max_attempts, handler, payload::text AS payload, timeout, backoff_base, backoff_cap,
+    greatest(extract(epoch FROM started_at - greatest(queued_at, run_at)), 0)::float8 AS waited
 FROM jobs
 WHERE state = 'running' AND node = %(node)s AND incarnation = %(incarnation)s AND claim_token = %(token)s
 ORDER BY rank, id
@@ -28,15 +31,16 @@ ORDER BY rank, id
 -- Ends attempts of this node's incarnation; whatever is not in the answer was refused.
 WITH clock AS MATERIALIZED (SELECT cluster_now() AS now, aging FROM cluster),
 held AS MATERIALIZED (
-    SELECT jobs.id, jobs.attempt, jobs.started_at, outcome, result, error, seconds, delay,
+    SELECT jobs.id, jobs.attempt, jobs.started_at, outcome, result, error, seconds, delay, output, dropped,
         CASE WHEN jobs.cancel_requested_at IS NOT NULL OR outcome = 'cancelled' THEN 'cancelled'
              WHEN outcome = 'succeeded' THEN 'succeeded'
              WHEN delay IS NULL OR jobs.attempt >= jobs.max_attempts THEN 'dead'
              WHEN delay <= 0 THEN 'queued'
              ELSE 'scheduled' END::job_state AS next
     FROM unnest(%(ids)s::uuid[], %(attempts)s::int[], %(outcomes)s::text[], %(results)s::text[],
-                %(errors)s::text[], %(seconds)s::float8[], %(delays)s::float8[])
-        AS given (id, attempt, outcome, result, error, seconds, delay)
+                %(errors)s::text[], %(seconds)s::float8[], %(delays)s::float8[], %(outputs)s::text[],
+                %(dropped)s::bigint[])
+        AS given (id, attempt, outcome, result, error, seconds, delay, output, dropped)
         JOIN jobs ON jobs.id = given.id
     WHERE jobs.state = 'running' AND jobs.attempt = given.attempt
       AND jobs.node = %(node)s AND jobs.incarnation = %(incarnation)s
@@ -56,14 +60,16 @@ held AS MATERIALIZED (
     FROM moved, clock
 ), retried AS (
     UPDATE jobs SET state = held.next, node = NULL, incarnation = NULL, claim_token = NULL,
-        assigned_at = NULL, started_at = NULL, progress = NULL,
+        assigned_at = NULL, started_at = NULL, progress = NULL, progress_note = NULL,
         run_at = now + make_interval(secs => delay),
         rank = extract(epoch FROM now) + delay - priority * aging,
         queued_at = CASE WHEN held.next = 'queued' THEN now END
     FROM held, clock WHERE jobs.id = held.id AND held.next IN ('scheduled', 'queued')
 ), ended AS (
-    INSERT INTO attempts (job_id, attempt, node, incarnation, started_at, ended_at, outcome, seconds, error)
-    SELECT id, attempt, %(node)s, %(incarnation)s, started_at, now, outcome, seconds, error::jsonb
+    INSERT INTO attempts (job_id, attempt, node, incarnation, started_at, ended_at, outcome, seconds, error,
+        output, output_dropped)
+    SELECT id, attempt, %(node)s, %(incarnation)s, started_at, now, outcome, seconds, error::jsonb,
+        output, dropped
     FROM held, clock
 ), logged AS (
     INSERT INTO audit (job_id, attempt, event, from_state, to_state, actor, node, incarnation)
@@ -132,6 +138,19 @@ held AS MATERIALIZED (
     SELECT id, attempt, 'handed_back', 'running', next, 'worker', %(node)s, %(incarnation)s FROM held
 )
 SELECT id, attempt FROM held
+
+-- name: note_progress
+-- Notes how far running attempts are; a row that somebody else holds can wait for the next word.
+WITH held AS MATERIALIZED (
+    SELECT jobs.id, fraction, note
+    FROM unnest(%(ids)s::uuid[], %(attempts)s::int[], %(fractions)s::float8[], %(notes)s::text[])
+        AS given (id, attempt, fraction, note)
+        JOIN jobs ON jobs.id = given.id
+    WHERE jobs.state = 'running' AND jobs.attempt = given.attempt
+      AND jobs.node = %(node)s AND jobs.incarnation = %(incarnation)s
+    ORDER BY jobs.id FOR NO KEY UPDATE OF jobs SKIP LOCKED
+)
+UPDATE jobs SET progress = fraction, progress_note = nullif(note, '') FROM held WHERE jobs.id = held.id
 
 -- name: roll_up
 -- Adds this node's outcomes to their minute.

@@ -3,8 +3,8 @@
 SELECT j.id, j.state::text AS state, j.handler, j.payload::text AS payload, j.queue, j.priority, j.max_retries,
        j.max_attempts, j.backoff_base, j.backoff_cap, j.timeout, j.run_at, j.idempotency_key, j.submitted_by,
        j.traceparent, j.created_at, j.attempt, j.node, n.name AS node_name, j.incarnation, j.queued_at,
-       j.assigned_at, j.started_at, j.cancel_requested_at, j.progress::float8 AS progress,
-       j.contract, EXISTS (SELECT FROM served WHERE served.contract = j.contract) AS served,
+       j.assigned_at, j.started_at, j.cancel_requested_at, j.progress::text::float8 AS progress,
+       j.progress_note, j.contract, EXISTS (SELECT FROM served WHERE served.contract = j.contract) AS served,
        NULL::timestamptz AS finished_at, NULL::text AS result, NULL::text AS error,
        NULL::timestamptz AS discarded_at
 FROM jobs j LEFT JOIN nodes n ON n.id = j.node
@@ -14,7 +14,7 @@ SELECT j.id, j.state::text, j.handler, j.payload::text, j.queue, j.priority, j.m
        j.max_attempts, j.backoff_base, j.backoff_cap, j.timeout, j.run_at, j.idempotency_key, j.submitted_by,
        j.traceparent, j.created_at, j.attempt, j.node, n.name, NULL, NULL,
        NULL, j.started_at, j.cancel_requested_at, NULL,
-       j.contract, EXISTS (SELECT FROM served WHERE served.contract = j.contract),
+       NULL, j.contract, EXISTS (SELECT FROM served WHERE served.contract = j.contract),
        j.finished_at, j.result::text, j.error::text,
        j.discarded_at
 FROM finished_jobs j LEFT JOIN nodes n ON n.id = j.node
@@ -23,7 +23,7 @@ WHERE j.id = %(id)s
 -- name: attempts
 -- The ended attempts of one job, oldest first.
 SELECT a.attempt, a.node, n.name AS node_name, a.incarnation, a.started_at, a.ended_at, a.outcome, a.seconds,
-       a.error::text AS error
+       a.error::text AS error, a.output, a.output_dropped
 FROM attempts a LEFT JOIN nodes n ON n.id = a.node
 WHERE a.job_id = %(id)s
 ORDER BY a.attempt, a.ended_at

@@ -161,13 +161,14 @@ class SchemaBound:
     def dump(self, raw: bytes) -> bytes:
         """The result as it came; ResultRefused when it is no JSON, or does not fit."""
         try:
-            result = msgspec.json.decode(raw)
+            result = msgspec.json.decode(_storable(raw))
         except (msgspec.DecodeError, RecursionError) as error:
-            raise ResultRefused(f"the result is not JSON: {error}") from None
+            begin = raw[:60].decode(errors="replace")
+            raise ResultRefused(f"the result is not JSON: {error}; it begins with {begin!r}") from None
         for path, message in self._result.faults(result):
             place = ".".join(("result", *path))
             raise ResultRefused(f"the result does not fit its schema: {place}: {message}")
-        return _storable(raw)
+        return raw
 
     def contract(self) -> Contract:
         """The contract to publish: the schemas as they are."""

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from mutirao.agent.runners import Finished, Runners, Task
 from mutirao.loop import boottime
-from mutirao.registry import HandlerConfig
+from mutirao.registry import HandlerConfig, load_registry
 from tests.support.waiting import until
 
 HANDLERS = str(Path(__file__).parents[1] / "handlers_for_tests.py")
@@ -18,9 +18,13 @@ LEASE = 60.0
 
 
 @contextmanager
-def runners(directory: Path, count: int = 2, lease: float | None = LEASE) -> Iterator[Runners]:
-    """Started runners under a lease (None: under none yet), with the handlers for tests."""
-    made = Runners(uuid4(), count, HandlerConfig(modules=(HANDLERS,)), directory)
+def runners(
+    directory: Path, count: int = 2, lease: float | None = LEASE, config: HandlerConfig | None = None
+) -> Iterator[Runners]:
+    """Started runners under a lease (None: under none yet), with the handlers for tests or others."""
+    config = config or HandlerConfig(modules=(HANDLERS,))
+    graces = {one.handler: one.defaults["cancel_grace"] for one in load_registry(config).contracts()}
+    made = Runners(uuid4(), count, config, directory, graces)
     made.start()
     if lease is not None:
         made.extend(boottime() + lease)

@@ -30,10 +30,10 @@ from tests.support.stage import Stage, ack, new_job
 
 PRESENT = """
 SELECT id, state::text, attempt, max_attempts, node, incarnation, claim_token,
-       cancel_requested_at IS NOT NULL AS cancel, false AS discarded FROM jobs
+       cancel_requested_at IS NOT NULL AS cancel, false AS discarded, contract FROM jobs
 UNION ALL
 SELECT id, state::text, attempt, max_attempts, NULL, NULL, NULL,
-       cancel_requested_at IS NOT NULL, discarded_at IS NOT NULL FROM finished_jobs
+       cancel_requested_at IS NOT NULL, discarded_at IS NOT NULL, contract FROM finished_jobs
 """
 
 

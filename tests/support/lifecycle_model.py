@@ -25,6 +25,7 @@ class Job:
     token: UUID | None = None
     cancel: bool = False
     discarded: bool = False
+    contract: int = 0
 
     def seen(self) -> tuple[object, ...]:
         """What the tables show of it."""
@@ -38,6 +39,7 @@ class Job:
             self.token,
             self.cancel,
             self.discarded,
+            self.contract,
         )
 
     def move(self, state: State) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import MultipleResults, initialize, multiple, rule
 
-from mutirao.domain.job import Outcome, State
+from mutirao.domain.job import LIVE, Outcome, State
 from mutirao.errors import Superseded
+from mutirao.store.contracts import Adoption, ContractStore
 from mutirao.store.execution import Claim, ExecutionStore
-from tests.support.lifecycle_world import CLAIMS, LIVES, World, owner_of, unusual
+from tests.support.lifecycle_world import CLAIMS, JOBS, LIVES, World, owner_of, unusual
 from tests.support.stage import Node, ack
 
 OUTCOMES = [Outcome.SUCCEEDED, Outcome.FAILED, Outcome.TIMED_OUT, Outcome.REFUSED, Outcome.CANCELLED]
@@ -137,6 +138,27 @@ class Workers(World):
         assert answer == ({told.key} if right else frozenset())
         if right:
             self.model.hand_back(told.job)
+
+    @unusual
+    @rule(
+        life=LIVES,
+        some=st.one_of(st.none(), st.lists(JOBS, min_size=1, max_size=3, unique=True)),
+        former=st.integers(0, 1),
+        contract=st.integers(0, 1),
+    )
+    def adopt(self, life: Node, some: list[UUID] | None, former: int, contract: int) -> None:
+        wanted = some or list(self.model.jobs)
+        store = ContractStore(self.stage.database, life.id)
+        adoptions = [Adoption(job, former, contract) for job in wanted]
+        if not self.model.current(owner_of(life)):
+            with pytest.raises(Superseded):
+                store.adopt(life.incarnation, adoptions)
+            return
+        rows = (self.model.jobs[job] for job in wanted)
+        free = [row for row in rows if row.owner is None and row.state in LIVE and row.contract == former]
+        assert store.adopt(life.incarnation, adoptions) == len(free)
+        for row in free:
+            row.contract = contract
 
     @unusual
     @rule(life=LIVES, limit=st.integers(1, 2))

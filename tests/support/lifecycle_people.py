@@ -104,9 +104,12 @@ class Coordinators(World):
     def assign(self, past: TermHeld | None, life: Node, some: list[UUID] | None) -> None:
         office, wanted = past or self.office(), some or self.queued()
         takes = self.model.current(owner_of(life)) and self.model.nodes[life.id].status == "live"
-        ready = [job for job in wanted if self.model.jobs[job].state is State.QUEUED] if takes else []
+        # What was seen under one contract is not given out under another.
+        seen = self.model.jobs[wanted[0]].contract if wanted else 0
+        fit = [job for job in wanted if self.model.jobs[job].contract == seen]
+        ready = [job for job in fit if self.model.jobs[job].state is State.QUEUED] if takes else []
         with self.fenced(office):
-            given = self.coordinator(office).assign(plan(wanted, life))
+            given = self.coordinator(office).assign(plan(wanted, life, seen))
             assert given == ({life.id: len(ready)} if ready else {})
             for job in ready:
                 self.model.jobs[job].state, self.model.jobs[job].owner = State.ASSIGNED, owner_of(life)

@@ -280,7 +280,7 @@ def test_a_submission_repeated_after_a_lost_answer_is_one_job(door: Door) -> Non
         thread.start()
         before = door.count()
         with Client(f"http://127.0.0.1:{front.getsockname()[1]}") as client:
-            answer = client.submit("echo", '{"message": {"a": 1}}')
+            answer = client.submit("echo", {"message": {"a": 1}})
         thread.join(20)
-    assert answer["created"] is False
+    assert answer.created is False
     assert door.count() == before + 1

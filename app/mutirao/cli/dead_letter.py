@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+from uuid import UUID
+
 import click
 
+from mutirao.cli.completing import complete_handlers
+from mutirao.cli.deciding import decide, decide_all
 from mutirao.cli.jobs import show_job
 from mutirao.cli.rest import (
     emit_json,
+    gather,
     listing,
     moment,
     more,
     one_job,
+    some_jobs,
     table,
 )
-from mutirao.client import Client
+from mutirao.client.rest import Rest
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 EPILOG = """\b
 Examples:
   mutirao dead-letter list
   mutirao dead-letter show ID
   mutirao dead-letter replay ID
+  mutirao dead-letter replay --handler checksum --all
   mutirao dead-letter discard ID
 """
 
@@ -30,10 +41,11 @@ def command() -> None:
 
 
 @command.command("list", epilog="\b\nExample:\n  mutirao dead-letter list --handler checksum --json")
+@click.option("--error-type", help="Only what died of this error, such as ValueError.")
 @listing
-def list_dead(client: Client, as_json: bool, **query: object) -> None:
+def list_dead(nodes: Rest, as_json: bool, limit: int, **query: object) -> None:
     """List dead letters, the latest first."""
-    found = client.dead_letters(**query)
+    found = gather(nodes.dead_letters, "dead_letters", limit, query)
     if as_json:
         emit_json(found)
         return
@@ -54,26 +66,58 @@ def list_dead(client: Client, as_json: bool, **query: object) -> None:
 
 @command.command(epilog="\b\nExample:\n  mutirao dead-letter show ID")
 @one_job
-def show(client: Client, job_id: object, as_json: bool) -> None:
+def show(nodes: Rest, job_id: object, as_json: bool) -> None:
     """Show a dead job with every attempt's error."""
-    found = client.dead_letter(str(job_id))
+    found = nodes.dead_letter(str(job_id))
     if as_json:
         emit_json(found)
     else:
         show_job(found.value)
 
 
-@command.command(epilog="\b\nExample:\n  mutirao dead-letter replay ID")
-@one_job
-def replay(client: Client, job_id: object, as_json: bool) -> None:
-    """Queue a dead job again, with a full set of attempts on top of those it had."""
-    done = client.replay(str(job_id))
-    emit_json(done) if as_json else click.echo(f"{done['id']} {done['state']}")
+def _deciding(function: F) -> F:
+    """What replaying and discarding can be told: ids, or which ones."""
+    options = (
+        click.option("--handler", shell_complete=complete_handlers, help="With --all: only this handler."),
+        click.option("--queue", help="With --all: only this queue."),
+        click.option("--error-type", help="With --all: only what died of this error."),
+        click.option("--all", "every", is_flag=True, help="Every dead letter there is now."),
+        click.option("--yes", is_flag=True, help="Do not ask."),
+    )
+    verb = some_jobs(function)
+    for option in reversed(options):
+        verb = option(verb)
+    return verb
 
 
-@command.command(epilog="\b\nExample:\n  mutirao dead-letter discard ID")
-@one_job
-def discard(client: Client, job_id: object, as_json: bool) -> None:
-    """Put a dead job aside for good; it stays readable until retention removes it."""
-    done = client.discard(str(job_id))
-    emit_json(done) if as_json else click.echo(f"{done['id']} discarded")
+@command.command(
+    epilog="\b\nExamples:\n  mutirao dead-letter replay ID ID\n"
+    "  mutirao dead-letter replay --handler checksum --all --yes"
+)
+@_deciding
+def replay(nodes: Rest, **given: Any) -> None:
+    """Queue dead jobs again, with a full set of attempts on top of those they had."""
+    _decide(nodes, "replay", **given)
+
+
+@command.command(
+    epilog="\b\nExamples:\n  mutirao dead-letter discard ID\n"
+    "  mutirao dead-letter discard --error-type ConnectError --all"
+)
+@_deciding
+def discard(nodes: Rest, **given: Any) -> None:
+    """Put dead jobs aside for good; they stay readable until retention removes them."""
+    _decide(nodes, "discard", **given)
+
+
+def _decide(
+    nodes: Rest, verb: str, *, job_ids: tuple[UUID, ...], every: bool, yes: bool, as_json: bool, **wanted: Any
+) -> None:
+    if every == bool(job_ids):
+        raise click.UsageError("name either IDs or --all")
+    if job_ids and any(wanted.values()):
+        raise click.UsageError("--handler, --queue and --error-type go with --all")
+    if every:
+        decide_all(nodes, verb, wanted, yes=yes, as_json=as_json)
+    else:
+        decide(nodes, verb, [str(one) for one in dict.fromkeys(job_ids)], as_json=as_json)

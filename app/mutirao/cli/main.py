@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from typing import Any
 
@@ -24,17 +25,24 @@ from mutirao.errors import (
 # verb: (module, one-line help); each module has a click command named `command`.
 VERBS: dict[str, tuple[str, str]] = {
     "agent": ("mutirao.cli.agent", "Run one node's agent."),
+    "audit": ("mutirao.cli.audit", "Show who did what to which job."),
     "bench": ("mutirao.cli.bench", "Measure this machine on a private cluster."),
+    "completion": ("mutirao.cli.completion", "Print what completes commands in your shell."),
     "dead-letter": ("mutirao.cli.dead_letter", "List, show, replay or discard dead jobs."),
     "doctor": ("mutirao.cli.doctor", "Examine this node from the inside."),
-    "jobs": ("mutirao.cli.jobs", "List, show or cancel jobs."),
+    "handlers": ("mutirao.cli.handlers", "List, show or check handlers."),
+    "jobs": ("mutirao.cli.jobs", "List, show, follow or cancel jobs."),
     "migrate": ("mutirao.cli.migrate", "Bring the database schema up to date."),
     "nodes": ("mutirao.cli.nodes", "List the nodes."),
     "settings": ("mutirao.cli.settings", "Check a settings file."),
-    "submit": ("mutirao.cli.submit", "Submit a job."),
+    "submit": ("mutirao.cli.submit", "Submit a job, or a file of them."),
     "up": ("mutirao.cli.up", "Run a whole cluster on this machine."),
     "web": ("mutirao.cli.web", "Run one node's web server."),
 }
+
+# Where --json leaves its mark in the context of a command.
+AS_JSON = "mutirao.json"
+INTERRUPTED = 130
 
 EXIT_CODES: tuple[tuple[type[MutiraoError], int], ...] = (
     (InvalidInput, 2),
@@ -61,6 +69,16 @@ class LazyGroup(click.Group):
         command: click.Command = importlib.import_module(VERBS[cmd_name][0]).command
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the verb; what goes wrong is told as --json asks for, and has its exit code."""
+        try:
+            return super().invoke(ctx)
+        except MutiraoError as error:
+            report(error, as_json=bool(ctx.meta.get(AS_JSON)))
+            ctx.exit(exit_code(error))
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists the verbs without importing any of them."""
         with formatter.section("Commands"):
@@ -72,7 +90,7 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Mutirão: a distributed task scheduler for a handful of edge machines.
 
-    Exit codes: 0 done, 1 failed, 2 invalid, 3 unavailable, 4 not found, 5 conflict.
+    Exit codes: 0 done, 1 failed, 2 invalid, 3 unavailable, 4 not found, 5 conflict, 130 interrupted.
     """
 
 
@@ -81,21 +99,32 @@ def exit_code(error: MutiraoError) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)
 
 
-def report(error: MutiraoError) -> None:
-    """Says on standard error what is wrong and what to do."""
+def report(error: MutiraoError, *, as_json: bool = False) -> None:
+    """Says on standard error what is wrong and what to do, as the API does where JSON is wanted."""
+    if as_json:
+        click.echo(json.dumps(_problem(error), ensure_ascii=False), err=True)
+        return
     field = f"{error.field}: " if isinstance(error, InvalidInput) and error.field else ""
     click.echo(f"mutirao: {field}{error.message}", err=True)
+    for note in getattr(error, "__notes__", []):
+        click.echo(f"  {note}", err=True)
     if error.hint:
         click.echo(f"  hint: {error.hint}", err=True)
+
+
+def _problem(error: MutiraoError) -> dict[str, Any]:
+    problem: dict[str, Any] = {"type": f"urn:mutirao:problem:{error.code}", "detail": error.message}
+    if isinstance(error, InvalidInput) and error.field:
+        problem["errors"] = [{"field": error.field, "message": error.message}]
+    if error.hint:
+        problem["hint"] = error.hint
+    return {**problem, "exit_code": exit_code(error)}
 
 
 def main(args: list[str] | None = None) -> Any:
     """Runs one verb and exits with its code."""
     try:
         cli.main(args=args, prog_name="mutirao", standalone_mode=True)
-    except MutiraoError as error:
-        report(error)
-        sys.exit(exit_code(error))
     except BrokenPipeError:
         # The reader (head, less) is gone; Python must not complain about it while flushing at exit.
         sys.stdout = None

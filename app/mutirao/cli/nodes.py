@@ -5,15 +5,15 @@ from __future__ import annotations
 import click
 
 from mutirao.cli.rest import connected, emit_json, json_option, table
-from mutirao.client import Client
+from mutirao.client.rest import Rest
 
 
 @click.command(epilog="\b\nExample:\n  mutirao nodes --json")
 @json_option
 @connected
-def command(client: Client, as_json: bool) -> None:
+def command(nodes: Rest, as_json: bool) -> None:
     """List the nodes, their roles and the age of their last beat."""
-    found = client.nodes()
+    found = nodes.nodes()
     if as_json:
         emit_json(found)
         return

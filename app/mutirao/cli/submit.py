@@ -1,71 +1,104 @@
-"""`mutirao submit`: hands in one job, and waits for its end when asked to."""
+"""`mutirao submit`: hands in one job, or a file of them, and waits for their end when asked to."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
+from mutirao.cli.completing import complete_handlers
+from mutirao.cli.following import follow
+from mutirao.cli.jobfile import JobFile
+from mutirao.cli.moments import Moment
+from mutirao.cli.progress import progress
 from mutirao.cli.rest import connected, emit_json, json_option, pairs
-from mutirao.client import Client, Document
+from mutirao.client.answers import Document
+from mutirao.client.requests import Request
+from mutirao.client.rest import Rest
+from mutirao.client.watching import wait as wait_for
 from mutirao.errors import InvalidInput
+
+BATCH = 1000
 
 EPILOG = """\b
 Examples:
   mutirao submit echo --payload '{"message": "hi"}' --wait
   mutirao submit checksum --payload @request.json --priority 9
   echo '{"seconds": 5}' | mutirao submit sleep --payload - --json
+  mutirao submit --file jobs.jsonl --key nightly-2026-11-30 --wait
 
-Exit codes: 0 submitted (with --wait: succeeded), 1 the job ended dead or cancelled or did not end in time,
-2 refused, 3 no answer, 5 the key was used for another request.
+A line of a file is {"handler": "echo", "payload": {"message": "hi"}}, with any other field of the API.
+
+Exit codes: 0 submitted (with --wait: all succeeded), 1 a job ended dead or cancelled or did not end in time,
+2 refused, 3 no answer, 5 the key was used for another request, 130 interrupted.
 """
 
 
 @click.command(epilog=EPILOG)
-@click.argument("handler")
-@click.option("--payload", default="{}", metavar="JSON|@FILE|-", help="The payload.  [default: {}]")
+@click.argument("handler", required=False, shell_complete=complete_handlers)
+@click.option("--payload", metavar="JSON|@FILE|-", help="The payload.  [default: {}]")
+@click.option("--file", metavar="FILE|-", type=click.Path(allow_dash=True),
+              help="Submit many: a JSON object a line.")  # fmt: skip
 @click.option("--queue", help="Else the handler's default.")
 @click.option("--priority", type=click.IntRange(0, 9), help="9 is the most urgent.")
 @click.option("--max-retries", type=click.IntRange(0, 100), help="Starts after the first one.")
 @click.option("--backoff-base", type=float, help="Seconds; the first retry waits at most this long.")
 @click.option("--backoff-cap", type=float, help="Seconds; no retry waits longer.")
 @click.option("--job-timeout", type=float, help="Seconds an attempt may run.")
-@click.option("--run-at", metavar="TIME", help="Not before: 2026-01-31T08:00:00Z.")
-@click.option("--key", "idempotency_key", help="The same key never makes a second job.")
+@click.option("--run-at", type=Moment(), metavar="TIME", help="Not before: 2026-01-31T08:00:00Z.")
+@click.option("--key", help="The same key never makes a second job; with --file, line n has KEY-n.")
 @click.option("--wait", is_flag=True, help="Wait until the job has ended.")
-@click.option("--timeout", "wait_timeout", type=click.FloatRange(min=0), help="Seconds to wait at most.")
+@click.option("--timeout", type=click.FloatRange(min=0), help="Seconds to wait at most.")
 @json_option
 @connected
 def command(
-    client: Client,
+    nodes: Rest,
+    handler: str | None,
+    file: str | None,
+    key: str | None,
+    wait: bool,
+    timeout: float | None,
+    as_json: bool,
+    **fields: Any,
+) -> None:
+    """Submit a job for HANDLER and print its id, or all jobs of a file."""
+    if (handler is None) == (file is None):
+        raise click.UsageError("name either a HANDLER or a --file")
+    if handler is not None:
+        _one(nodes, _request(handler, key, **fields), timeout if wait else None, wait=wait, as_json=as_json)
+        return
+    given = [f"--{name.replace('_', '-')}" for name, value in fields.items() if value is not None]
+    if given:
+        raise click.UsageError(f"with --file, {given[0]} belongs into its lines")
+    _many(nodes, JobFile(str(file), key), timeout, wait=wait, as_json=as_json)
+
+
+def _request(
     handler: str,
-    payload: str,
+    key: str | None,
+    *,
+    payload: str | None,
     backoff_base: float | None,
     backoff_cap: float | None,
     job_timeout: float | None,
-    wait: bool,
-    wait_timeout: float | None,
-    as_json: bool,
-    **fields: object,
-) -> None:
-    """Submit a job for HANDLER and print its id."""
-    backoff = {
-        name: value for name, value in (("base", backoff_base), ("cap", backoff_cap)) if value is not None
-    }
-    text = read_payload(payload)
-    job = client.submit(handler, text, timeout=job_timeout, backoff=backoff or None, **fields)
-    if not wait:
-        emit_json(job) if as_json else click.echo(job["id"])
-        return
-    ended = client.wait(job["id"], wait_timeout)
-    emit_json(ended) if as_json else _show_end(ended)
-    if ended["state"] != "succeeded":
-        sys.exit(1)
+    **fields: Any,
+) -> Request:
+    said = {"base": backoff_base, "cap": backoff_cap}
+    return Request(
+        handler=handler,
+        payload=read_payload("{}" if payload is None else payload),
+        backoff={name: value for name, value in said.items() if value is not None} or None,
+        timeout=job_timeout,
+        idempotency_key=key,
+        **fields,
+    )
 
 
-def read_payload(given: str) -> str:
+def read_payload(given: str) -> msgspec.Raw:
     """The payload's text: as given, from a file (`@name`), or from standard input (`-`)."""
     if given == "-":
         text = sys.stdin.read()
@@ -82,7 +115,18 @@ def read_payload(given: str) -> str:
         raise InvalidInput(
             "payload", f"is not JSON: {error}", hint='for example \'{"message": "hi"}\''
         ) from None
-    return text
+    return msgspec.Raw(text.encode("utf-8", "surrogatepass"))
+
+
+def _one(nodes: Rest, asked: Request, timeout: float | None, *, wait: bool, as_json: bool) -> None:
+    job = nodes.submit(asked.text())
+    if not wait:
+        emit_json(job) if as_json else click.echo(job["id"])
+        return
+    ended = wait_for(nodes, job["id"], timeout)
+    emit_json(ended) if as_json else _show_end(ended)
+    if ended["state"] != "succeeded":
+        sys.exit(1)
 
 
 def _show_end(job: Document) -> None:
@@ -96,3 +140,26 @@ def _show_end(job: Document) -> None:
             ("error" if job["state"] == "dead" else "result", json.dumps(shown, ensure_ascii=False)),
         ]
     )
+
+
+def _many(nodes: Rest, jobs: JobFile, timeout: float | None, *, wait: bool, as_json: bool) -> None:
+    accepted: list[str] = []
+    done = 0
+    with progress("submitted", jobs.count()) as advance:
+        try:
+            for answer in nodes.submit_many(jobs.texts(), BATCH):
+                jobs_of_batch = answer.items("jobs")
+                done += len(jobs_of_batch)
+                advance(len(jobs_of_batch))
+                if wait:
+                    accepted += (job["id"] for job in jobs_of_batch)
+                    continue
+                for job in jobs_of_batch:
+                    click.echo(job.text if as_json else job["id"])
+        except InvalidInput as error:
+            click.echo(f"{done} jobs were submitted before this one's batch", err=True)
+            raise jobs.located(error) from None
+    if wait:
+        follow(nodes, accepted, timeout, as_json=as_json)
+    else:
+        click.echo(f"{done} jobs submitted", err=True)

@@ -1,0 +1,25 @@
+"""The Python client: typed, over all addresses of a cluster, so that a dead node is no error."""
+
+from mutirao.client.addresses import DEFAULT_URL
+from mutirao.client.client import Client
+from mutirao.client.requests import InvalidValue, Request
+from mutirao.client.results import Attempt, Changed, Job, JobFailed, Submitted
+from mutirao.client.watching import WaitTimeout
+from mutirao.domain.views import DeadLetter, JobSummary, NodeView, Page
+
+__all__ = [
+    "DEFAULT_URL",
+    "Attempt",
+    "Changed",
+    "Client",
+    "DeadLetter",
+    "InvalidValue",
+    "Job",
+    "JobFailed",
+    "JobSummary",
+    "NodeView",
+    "Page",
+    "Request",
+    "Submitted",
+    "WaitTimeout",
+]

@@ -73,7 +73,10 @@ class Registry:
 
     def add(self, handler: AnyHandler, origin: str) -> Binding:
         """Takes one more in; ContractError if it breaks the protocol, or its name is taken."""
-        bound = bind(handler)
+        try:
+            bound = bind(handler)
+        except ContractError as error:
+            raise ContractError(f"{origin}: {error.message}", hint=error.hint) from error
         if bound.name in self._bound:
             other = self._origins[bound.name]
             raise ContractError(f"handler {bound.name!r} is defined by both {other} and {origin}")

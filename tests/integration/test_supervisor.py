@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -18,7 +19,7 @@ from mutirao.embedded.ports import free_from, is_free, require_free
 from mutirao.embedded.process import Process, spawn
 from mutirao.embedded.signals import Signals, Stop
 from mutirao.embedded.supervisor import Supervisor
-from mutirao.errors import AlreadyRunning
+from mutirao.errors import AlreadyRunning, MutiraoError
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ class Run:
         def launch() -> Process:
             return spawn(["sh", "-c", script], log=self.folder / "log", env={"PATH": os.defpath})
 
-        self.children.append(Child("a child", launch, restart))
+        self.children.append(Child("a child", launch, restart, self.folder / "log"))
         self.supervisor.start(self.children[-1:])
         return self.children[-1]
 
@@ -75,8 +76,9 @@ def test_a_killed_child_starts_again_and_the_change_is_told(run: Run) -> None:
 
 
 def test_one_that_keeps_failing_waits_longer_each_time(run: Run) -> None:
-    run.child("exit 3")
+    run.child("echo No room >&2; exit 3")
     run.until(lambda: len(run.said) == 3)
+    assert "exited with 3 after saying: No room; starting it again" in run.said[0]
     assert [line.rpartition("again in ")[2] for line in run.said] == ["0.2 s", "0.4 s", "0.8 s"]
 
 
@@ -86,6 +88,22 @@ def test_one_that_is_done_or_may_not_restart_stays_down(run: Run, script: str, r
     run.until(lambda: bool(run.said))
     assert run.said[0].endswith("not starting it again")
     assert (child.pid, child.due) == (None, None)
+
+
+def test_one_that_cannot_be_started_is_tried_again_and_takes_no_other_along(run: Run) -> None:
+    other, child = run.child("sleep 60"), run.child("sleep 60")
+    started, pid = child.launch, other.pid
+
+    def no_room() -> Process:
+        child.launch = started
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    child.launch = no_room
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGKILL)
+    run.until(lambda: len(run.said) == 2 and child.pid is not None)
+    assert "a child cannot be started: [Errno 28] No space left on device; trying again" in run.said[1]
+    assert other.pid == pid
 
 
 def test_stop_ends_frozen_children_and_forgets_due_restarts(run: Run) -> None:
@@ -132,6 +150,21 @@ def test_a_second_holder_is_told_who_has_the_directory(tmp_path: Path) -> None:
         holder.communicate()
     with directory.held(1):
         pass
+
+
+@pytest.mark.parametrize("left", [(), ("logs", "nodes"), ("secrets.json", "postgres.new", "lost+found")])
+def test_a_directory_that_an_aborted_start_left_is_taken(tmp_path: Path, left: tuple[str, ...]) -> None:
+    for name in left:
+        (tmp_path / name).mkdir()
+    ClusterDirectory(tmp_path)
+
+
+def test_a_directory_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.odt").touch()
+    with pytest.raises(MutiraoError, match="not a cluster's data directory: it holds thesis") as caught:
+        ClusterDirectory(tmp_path)
+    assert "--data" in caught.value.hint
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.odt"]
 
 
 def test_a_copied_directory_has_another_mark(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from mutirao.embedded.process import Process
 
@@ -21,6 +22,7 @@ class Child:
     name: str
     launch: Callable[[], Process]
     restart: bool = True
+    log: Path | None = None
     process: Process | None = None
     descriptor: int | None = None
     due: float | None = None

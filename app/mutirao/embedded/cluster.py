@@ -107,7 +107,7 @@ class Cluster:
         self._say(f"Servers are up and the schema is current ({time.monotonic() - began:.1f} s).")
 
     def _adopt(self, name: str, server: Postgres | Valkey) -> None:
-        child = Child(name, server.launch, process=server.process)
+        child = Child(name, server.launch, process=server.process, log=self._directory.logs / f"{name}.log")
         self._servers[name] = child
         self._supervisor.adopt(child)
 

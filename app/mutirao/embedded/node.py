@@ -67,12 +67,13 @@ def prepare(
     environment = {**inherited_environment(values), orphans.MARKER: directory.mark}
 
     def child(verb: str, *, restart: bool) -> Child:
+        log = directory.logs / f"{name}-{verb}.log"
+
         def launch() -> Process:
             argv = [sys.executable, "-m", "mutirao", verb, "--config", str(config)]
-            log = directory.logs / f"{name}-{verb}.log"
             return spawn(argv, log=log, env=environment, death_signal=signal.SIGKILL)
 
-        return Child(f"{name} {verb}", launch, restart)
+        return Child(f"{name} {verb}", launch, restart, log)
 
     return Node(name, port, agent_port, child("agent", restart=restart), child("web", restart=True))
 

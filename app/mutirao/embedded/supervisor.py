@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from mutirao.embedded.children import Child
-from mutirao.embedded.process import Process, stop_all
+from mutirao.embedded.process import Process, stop_all, tail
 from mutirao.embedded.signals import Signals
+
+LAST_WORDS = 300
 
 
 class Supervisor:
@@ -88,7 +90,9 @@ class Supervisor:
         then = (
             f"starting it again in {child.delay:.1f} s" if child.due is not None else "not starting it again"
         )
-        self._say(f"{child.name} (pid {pid}) {how}; {then}")
+        last = tail(child.log, 1).strip() if status > 0 and child.log is not None else ""
+        why = f" after saying: {last[:LAST_WORDS]}" if last else ""
+        self._say(f"{child.name} (pid {pid}) {how}{why}; {then}")
 
     def _is_due(self, child: Child) -> bool:
         return child.due is not None and child.due <= time.monotonic()

@@ -61,6 +61,7 @@ def test_a_frozen_postgres_is_noticed_and_named(
             assert ready.status_code == 503
             assert "did not answer" in ready.json()["dependencies"]["postgres"]["detail"]
             assert door.http.get("/livez").status_code == 200
+            assert "mutirao_store_up 0.0" in door.http.get("/metrics", timeout=5.0).text
         finally:
             for process in frozen:
                 process.resume()

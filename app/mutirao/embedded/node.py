@@ -60,6 +60,7 @@ def prepare(
         "web_host": HOST,
         "web_port": port,
         "web_url": f"http://{HOST}:{port}",
+        "web_workers": 1,
         "agent_port": agent_port,
     }
     config = home / "mutirao.toml"

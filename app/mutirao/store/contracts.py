@@ -101,13 +101,12 @@ class ContractStore:
                 }
                 with self._database.transaction() as tx:
                     rows = tx.rows(statement, params)
-                if not rows:
-                    break
-                found, end = rows[:-1], rows[-1]
-                if len(found) == PAGE:
-                    end = found[-1]
-                place, last = end.place, end.id
-                yield [WaitingJob(r.id, r.handler, r.contract, r.payload.encode()) for r in found]
+                found = [row for row in rows if row.handler is not None]
+                if found:
+                    yield [WaitingJob(r.id, r.handler, r.contract, r.payload.encode()) for r in found]
+                if len(rows) == len(found) < PAGE:
+                    break  # nothing lies beyond this stretch
+                place, last = rows[-1].place, rows[-1].id
 
     def rule(self, incarnation: int, handler: str, refusal: str | None) -> None:
         """From now on the incarnation serves the handler (None), or does not, for that reason.

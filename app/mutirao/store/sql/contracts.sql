@@ -22,36 +22,42 @@ WHERE mine.node = %(node)s ORDER BY mine.handler
 UPDATE node_contracts SET refusal = %(refusal)s WHERE node = %(node)s AND handler = %(handler)s
 
 -- name: queued_stretch
--- Of the next so many queued jobs the wanted ones; last comes, without a handler, the last that was looked at.
-WITH looked AS MATERIALIZED (
-    SELECT id, rank, handler, contract FROM jobs
-    WHERE node IS NULL AND queued_at IS NOT NULL AND (rank, id) > (%(place)s::text::float8, %(id)s)
-    ORDER BY rank, id LIMIT %(stretch)s
-), wanted AS MATERIALIZED (
-    SELECT id FROM looked WHERE handler = ANY(%(handlers)s::text[])
-      AND (contract = ANY(%(contracts)s::int[])) = %(among)s::bool
+-- Of the next so many queued jobs the wanted ones; where these are few, then the place where that stretch ends.
+WITH wanted AS MATERIALIZED (
+    SELECT id FROM (
+        SELECT id, rank, handler, contract FROM jobs
+        WHERE node IS NULL AND queued_at IS NOT NULL AND (rank, id) > (%(place)s::text::float8, %(id)s)
+        ORDER BY rank, id LIMIT %(stretch)s
+    ) AS looked_at
+    WHERE handler = ANY(%(handlers)s::text[]) AND (contract = ANY(%(contracts)s::int[])) = %(among)s::bool
     ORDER BY rank, id LIMIT %(limit)s
 )
 (SELECT id, rank::text AS place, handler, contract, payload::text AS payload
  FROM wanted JOIN jobs USING (id) ORDER BY rank, id)
 UNION ALL
-(SELECT id, rank::text, NULL, NULL, NULL FROM looked ORDER BY rank DESC, id DESC LIMIT 1)
+(SELECT id, rank::text, NULL, NULL, NULL FROM jobs
+ WHERE (SELECT count(*) FROM wanted) < %(limit)s
+   AND node IS NULL AND queued_at IS NOT NULL AND (rank, id) > (%(place)s::text::float8, %(id)s)
+ ORDER BY rank, id OFFSET %(stretch)s - 1 LIMIT 1)
 
 -- name: scheduled_stretch
 -- The same of those that wait for their time, the next due first.
-WITH looked AS MATERIALIZED (
-    SELECT id, run_at, handler, contract FROM jobs
-    WHERE node IS NULL AND queued_at IS NULL AND (run_at, id) > (%(place)s::text::timestamptz, %(id)s)
-    ORDER BY run_at, id LIMIT %(stretch)s
-), wanted AS MATERIALIZED (
-    SELECT id FROM looked WHERE handler = ANY(%(handlers)s::text[])
-      AND (contract = ANY(%(contracts)s::int[])) = %(among)s::bool
+WITH wanted AS MATERIALIZED (
+    SELECT id FROM (
+        SELECT id, run_at, handler, contract FROM jobs
+        WHERE node IS NULL AND queued_at IS NULL AND (run_at, id) > (%(place)s::text::timestamptz, %(id)s)
+        ORDER BY run_at, id LIMIT %(stretch)s
+    ) AS looked_at
+    WHERE handler = ANY(%(handlers)s::text[]) AND (contract = ANY(%(contracts)s::int[])) = %(among)s::bool
     ORDER BY run_at, id LIMIT %(limit)s
 )
 (SELECT id, run_at::text AS place, handler, contract, payload::text AS payload
  FROM wanted JOIN jobs USING (id) ORDER BY run_at, id)
 UNION ALL
-(SELECT id, run_at::text, NULL, NULL, NULL FROM looked ORDER BY run_at DESC, id DESC LIMIT 1)
+(SELECT id, run_at::text, NULL, NULL, NULL FROM jobs
+ WHERE (SELECT count(*) FROM wanted) < %(limit)s
+   AND node IS NULL AND queued_at IS NULL AND (run_at, id) > (%(place)s::text::timestamptz, %(id)s)
+ ORDER BY run_at, id OFFSET %(stretch)s - 1 LIMIT 1)
 
 -- name: adopt
 -- Binds unassigned jobs to another contract that they fit, unless they have moved on or found one already.

@@ -16,14 +16,19 @@ class Output(NamedTuple):
 
     def text(self) -> str:
         """As text that PostgreSQL takes, again no longer than KEPT bytes."""
-        text = self._decoded(self.kept)
-        return text if len(text.encode()) <= KEPT else self._decoded(self.kept[-KEPT // 3 :])
+        fitted = self.fitted()
+        return fitted.kept[fitted._cut() :].decode(errors="replace").replace("\0", "\ufffd")
 
-    def _decoded(self, kept: bytes) -> str:
-        if len(kept) < len(self.kept) or self.dropped:
-            # Cut inside a character, its rest is no error of the writer's.
-            kept = kept[:4].lstrip(_CONTINUATION) + kept[4:]
-        return kept.decode(errors="replace").replace("\0", "\ufffd")
+    def fitted(self) -> Output:
+        """The same, or as much of it as fits as text: a replacement character is longer than a byte."""
+        if len(self.kept.decode(errors="replace").replace("\0", "\ufffd").encode()) <= KEPT:
+            return self
+        cut = len(self.kept) - KEPT // 3
+        return Output(self.kept[cut:], self.dropped + cut)
+
+    def _cut(self) -> int:
+        """How many bytes at the start are the rest of a character that was cut, no error of the writer's."""
+        return len(self.kept[:3]) - len(self.kept[:3].lstrip(_CONTINUATION)) if self.dropped else 0
 
 
 class Tail:

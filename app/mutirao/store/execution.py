@@ -116,6 +116,7 @@ class ExecutionStore:
         With `again` (an earlier try's outcome is unknown) what that try applied counts as repeated.
         Raises InvalidInput if PostgreSQL refuses a value, OutcomeUnknown, StoreUnavailable.
         """
+        outputs = [ack.output.fitted() if ack.output is not None else None for ack in acks]
         params = {
             **self._me,
             "ids": [ack.job for ack in acks],
@@ -125,8 +126,8 @@ class ExecutionStore:
             "errors": [ack.error for ack in acks],
             "seconds": [ack.seconds for ack in acks],
             "delays": [ack.delay for ack in acks],
-            "outputs": [ack.output.text() if ack.output is not None else None for ack in acks],
-            "dropped": [ack.output.dropped if ack.output is not None else 0 for ack in acks],
+            "outputs": [output.text() if output is not None else None for output in outputs],
+            "dropped": [output.dropped if output is not None else 0 for output in outputs],
         }
 
         def work(tx: Transaction) -> Acknowledged:

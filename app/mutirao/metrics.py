@@ -98,6 +98,8 @@ IN_OFFICE = Gauge(
 LEADERSHIP_CHANGES = Counter(
     "mutirao_leadership_changes_total", "Times this node took or left office", ["to"], registry=AGENT
 )
+for _role in ("coordinator", "worker"):
+    LEADERSHIP_CHANGES.labels(_role)
 
 # An agent in office.
 
@@ -135,6 +137,8 @@ HTTP_OPEN = Gauge(
 SUBMISSIONS = Counter(
     "mutirao_submissions_total", "Jobs handed in at this door, by result", ["result"], registry=WEB
 )
+for _result in ("created", "repeated", "refused", "failed"):
+    SUBMISSIONS.labels(_result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,9 @@ JOBS = Reading("mutirao_jobs", "Live jobs by state, as the coordinator last coun
 DEAD_LETTERS = Reading(
     "mutirao_dead_letters", "Dead jobs that wait for a decision, as the coordinator last counted them"
 )
+UNSERVED = Reading(
+    "mutirao_jobs_unserved", "Jobs that wait though no live node serves them, as the coordinator last counted"
+)
 COUNT_AGE = Reading(
     "mutirao_job_counts_age_seconds", "Time since the coordinator counted the jobs and dead letters"
 )
@@ -166,7 +173,7 @@ NODES = Reading("mutirao_nodes", "Nodes by status", ["status"])
 OLDEST_BEAT = Reading(
     "mutirao_oldest_beat_age_seconds", "Age of the oldest beat among the nodes that are live or draining"
 )
-READINGS = (STORE_UP, JOBS, DEAD_LETTERS, COUNT_AGE, NODES, OLDEST_BEAT)
+READINGS = (STORE_UP, JOBS, DEAD_LETTERS, UNSERVED, COUNT_AGE, NODES, OLDEST_BEAT)
 
 # How many handlers have a label value of their own; the rest share one.
 HANDLERS = 100

@@ -13,7 +13,7 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from mutirao.domain.job import Backoff, NewJob, Submitted
-from mutirao.errors import InvalidInput
+from mutirao.errors import Conflict, InvalidInput, MutiraoError
 from mutirao.metrics import SUBMISSIONS
 from mutirao.services.contracts import ContractBook, Door
 from mutirao.services.grouping import GroupCommit
@@ -50,10 +50,11 @@ class Submission:
         try:
             _refuse_repeated_keys(asked)
             jobs = [self._accept(one, actor) for one in asked]
-        except InvalidInput:
-            SUBMISSIONS.labels("refused").inc(len(asked))
+            answers = self._jobs.submit(jobs)
+        except MutiraoError as error:
+            refused = isinstance(error, (InvalidInput, Conflict))
+            SUBMISSIONS.labels("refused" if refused else "failed").inc(len(asked))
             raise
-        answers = self._jobs.submit(jobs)
         created = sum(answer.created for answer in answers)
         SUBMISSIONS.labels("created").inc(created)
         SUBMISSIONS.labels("repeated").inc(len(answers) - created)

@@ -23,6 +23,7 @@ from mutirao.metrics import (
     NODES,
     OLDEST_BEAT,
     STORE_UP,
+    UNSERVED,
     WEB,
 )
 from mutirao.services.services import Services
@@ -79,6 +80,7 @@ class _Readings(Collector):
         yield JOBS.family({(state,): count for state, count in found.jobs.items()})
         yield NODES.family({(status,): count for status, count in found.nodes.items()})
         yield DEAD_LETTERS.family({(): found.dead_letters})
+        yield UNSERVED.family({(): found.unserved})
         yield COUNT_AGE.family({(): found.count_age})
         yield OLDEST_BEAT.family({(): found.oldest_beat})
 

@@ -9,6 +9,8 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from mutirao.store.lists import ENTRY_CURSOR, JOB_CURSOR, LETTER_CURSOR
+
 YEAR = 366 * 86400.0
 NAME = r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
 
@@ -43,6 +45,11 @@ def _id(value: object) -> UUID:
     return UUID(value)
 
 
+def _integral(value: object) -> object:
+    # JSON Schema takes 5.0 for an integer, and so does the API's document.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _printable(value: str) -> str:
     if any(character < " " or character == "\x7f" for character in value):
         raise ValueError("must not contain control characters")
@@ -53,6 +60,18 @@ def _ascii(value: str) -> str:
     if not value.isascii():
         raise ValueError("must be ASCII; send other keys as the field idempotency_key")
     return value
+
+
+def _cursor(pattern: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value, re.ASCII):
+            raise ValueError("is not a cursor of this list")
+        return value
+
+    return AfterValidator(check)
+
+
+Whole = BeforeValidator(_integral)
 
 
 def _text(most: int, pattern: str = r"^[^\x00-\x1f\x7f]+$") -> WithJsonSchema:
@@ -67,4 +86,7 @@ Instant = Annotated[
 Text = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable), _text(200)]
 Key = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(_printable), _text(255)]
 AsciiKey = Annotated[Key, AfterValidator(_ascii), _text(255, "^[!-~]([ -~]*[!-~])?$")]
+JobCursor = Annotated[str, Field(json_schema_extra={"pattern": JOB_CURSOR}), _cursor(JOB_CURSOR)]
+LetterCursor = Annotated[str, Field(json_schema_extra={"pattern": LETTER_CURSOR}), _cursor(LETTER_CURSOR)]
+EntryCursor = Annotated[str, Field(json_schema_extra={"pattern": ENTRY_CURSOR}), _cursor(ENTRY_CURSOR)]
 Seconds = Annotated[float, Field(ge=0, le=YEAR)]

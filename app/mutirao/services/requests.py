@@ -8,7 +8,18 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mutirao.errors import InvalidInput
-from mutirao.services.fields import YEAR, AsciiKey, Id, Instant, Key, Name, Seconds, Text
+from mutirao.services.fields import (
+    YEAR,
+    AsciiKey,
+    Id,
+    Instant,
+    Key,
+    LetterCursor,
+    Name,
+    Seconds,
+    Text,
+    Whole,
+)
 
 MAX_BATCH = 10_000
 MAX_PAYLOAD = 1 << 20
@@ -47,8 +58,8 @@ class JobRequest(_Strict):
     handler: Name
     payload: Any = Field(default_factory=dict)
     queue: Name | None = None
-    priority: Annotated[int, Field(ge=0, le=9)] | None = None
-    max_retries: Annotated[int, Field(ge=0, le=100)] | None = None
+    priority: Annotated[int, Field(ge=0, le=9), Whole] | None = None
+    max_retries: Annotated[int, Field(ge=0, le=100), Whole] | None = None
     backoff: BackoffRequest | None = None
     timeout: Annotated[float, Field(gt=0, le=YEAR)] | None = None
     run_at: Instant | None = None
@@ -85,8 +96,8 @@ class LettersByFilter(_Strict):
     """The dead letters that fit a filter, the latest first, a page at a time."""
 
     filter: LettersWanted
-    limit: Annotated[int, Field(ge=1, le=MAX_DECISIONS)] = 100
-    cursor: str | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_DECISIONS), Whole] = 100
+    cursor: LetterCursor | None = None
 
 
 Model = TypeVar("Model", bound=BaseModel)

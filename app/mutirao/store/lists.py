@@ -21,14 +21,16 @@ from mutirao.store.database import Database, Transaction
 # How far the clocks of the nodes, which the ids come from, may be from PostgreSQL's, which `created_at` is.
 CLOCKS_DIFFER = timedelta(hours=1)
 
+# What each list's cursors look like.
+JOB_CURSOR = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+LETTER_CURSOR = r"^([0-9]{1,17})\.([0-9a-f]{32})$"
+ENTRY_CURSOR = r"^[0-9]{1,18}$"
+
 _SQL = sql.load("lists.sql")
 _LOWEST, _HIGHEST = UUID(int=0), UUID(int=(1 << 128) - 1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND, _MILLISECOND = timedelta(microseconds=1), timedelta(milliseconds=1)
 _NEWEST = (1 << 63) - 1
-_LETTER = re.compile(r"([0-9]{1,18})\.([0-9a-f]{32})", re.ASCII)
-_ENTRY = re.compile(r"[0-9]{1,18}", re.ASCII)
-_JOB = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
 class _Part(NamedTuple):
@@ -49,7 +51,7 @@ class Lists:
 
     def jobs(self, wanted: JobFilter, cursor: str | None, limit: int) -> Page[JobSummary]:
         """Live and finished jobs together, newest id first; `cursor` is an earlier page's `next_cursor`."""
-        below = _HIGHEST if cursor is None else UUID(_matched(_JOB, cursor)[0])
+        below = _HIGHEST if cursor is None else UUID(_matched(JOB_CURSOR, cursor)[0])
         with self._db.transaction() as tx:
             return jobs_below(tx, wanted, below, limit)
 
@@ -65,7 +67,7 @@ class Lists:
 
     def audit(self, wanted: AuditFilter, cursor: str | None, limit: int) -> Page[AuditView]:
         """The audit log, newest first."""
-        below = _NEWEST if cursor is None else int(_matched(_ENTRY, cursor)[0])
+        below = _NEWEST if cursor is None else int(_matched(ENTRY_CURSOR, cursor)[0])
         params = {**msgspec.structs.asdict(wanted), "below": below, "limit": limit + 1}
         one_job = wanted.job_id is not None
         with self._db.transaction() as tx:
@@ -121,23 +123,16 @@ def _id_at(moment: datetime | None, margin: timedelta, otherwise: UUID) -> UUID:
 
 
 def _letter(cursor: str) -> tuple[str, UUID]:
-    found = _matched(_LETTER, cursor)
-    try:
-        return (_EPOCH + int(found[1]) * _MICROSECOND).isoformat(), UUID(found[2])
-    except OverflowError:
-        raise _no_cursor() from None
+    found = _matched(LETTER_CURSOR, cursor)
+    return (_EPOCH + int(found[1]) * _MICROSECOND).isoformat(), UUID(found[2])
 
 
 def _letter_cursor(row: Any) -> str:
     return f"{(row.finished_at - _EPOCH) // _MICROSECOND}.{row.id.hex}"
 
 
-def _matched(pattern: re.Pattern[str], cursor: str) -> re.Match[str]:
-    found = pattern.fullmatch(cursor)
+def _matched(pattern: str, cursor: str) -> re.Match[str]:
+    found = re.fullmatch(pattern, cursor, re.ASCII)
     if found is None:
-        raise _no_cursor()
+        raise InvalidInput("cursor", "is not a cursor of this list")
     return found
-
-
-def _no_cursor() -> InvalidInput:
-    return InvalidInput("cursor", "is not a cursor of this list")

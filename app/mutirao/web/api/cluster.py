@@ -23,7 +23,7 @@ def declare(api: Api, services: Services) -> None:
         """Lists the nodes."""
         return Nodes(services.insights.nodes())
 
-    @api.get("/handlers", Answer(Handlers, "every handler"))
+    @api.get("/handlers", Answer(Handlers, "every handler", leads_to={"showHandler": "/handlers/0/handler"}))
     def list_handlers() -> Handlers:
         """Lists the published handlers with their contracts."""
         return Handlers(services.insights.contracts())

@@ -14,13 +14,14 @@ from mutirao.web.api.operations import Answer, Api, Body, Received
 from mutirao.web.api.queries import LettersQuery
 
 _CHOSEN = Body((LettersById, LettersByFilter))
+_NEXT = dict.fromkeys(("showDeadLetter", "replayDeadLetter", "discardDeadLetter"), "/dead_letters/0/id")
 _DECIDED = {409: "it is no dead letter, or no longer one"}
 
 
 def declare(api: Api, services: Services) -> None:
     """The operations under /dead-letters."""
 
-    @api.get("/dead-letters", Answer(LetterPage, "a page"), query=LettersQuery)
+    @api.get("/dead-letters", Answer(LetterPage, "a page", leads_to=_NEXT), query=LettersQuery)
     def list_dead_letters(query: LettersQuery) -> LetterPage:
         """Lists dead jobs that wait for a decision, the latest first."""
         wanted = LetterFilter(handler=query.handler, queue=query.queue, error_type=query.error_type)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import msgspec
 from apispec import APISpec
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
 
 import mutirao
 from mutirao.web.api.operations import Answer, Api, Operation
+from mutirao.web.api.schemas import Answered, Asked, parameters
 from mutirao.web.problems import CONTENT_TYPE, Problem
 
 VERSION = "3.1.0"
 
-_REFERENCE = "#/components/schemas/"
 _PARAMETER = re.compile(r"<(?:(\w+):)?(\w+)>")
 _PATH_TYPES = {"uuid": {"type": "string", "format": "uuid"}, "": {"type": "string", "minLength": 1}}
 _BEARER = "bearer"
@@ -66,7 +64,7 @@ def declare(api: Api, prefix: str, *, secured: bool) -> None:
 
     @cache
     def document() -> Document:
-        return msgspec.convert(describe(api, prefix, secured=secured), Document)
+        return describe(api.operations, prefix, secured=secured)
 
     @api.get("/openapi.json", Answer(Document, "this document"), stored=False)
     def show_document() -> Document:
@@ -74,8 +72,8 @@ def declare(api: Api, prefix: str, *, secured: bool) -> None:
         return document()
 
 
-def describe(api: Api, prefix: str, *, secured: bool) -> dict[str, Any]:
-    """The document of all operations; `secured` says that a token is asked for."""
+def describe(operations: Sequence[Operation], prefix: str, *, secured: bool) -> Document:
+    """The document of these operations; `secured` says that a token is asked for."""
     spec = APISpec(
         title="Mutirão",
         version=mutirao.__version__,
@@ -85,67 +83,69 @@ def describe(api: Api, prefix: str, *, secured: bool) -> dict[str, Any]:
         servers=[{"url": "/"}],
     )
     spec.components.security_scheme(_BEARER, {"type": "http", "scheme": "bearer"})
-    models, types = _Models(api.operations), _Types(api.operations)
-    for name, schema in {**types.components, **models.components}.items():
-        spec.components.schema(name, schema)
     for name, header in _HEADERS.items():
         spec.components.header(name, dict(header))
+    described = _Operations(operations)
+    for name, schema in described.components.items():
+        spec.components.schema(name, schema)
     for status, (means, headers) in _PROBLEMS.items():
-        spec.components.response(f"Problem{status}", _problem(types, means, headers))
-    for one in api.operations:
+        spec.components.response(_problem_name(status), described.problem(means, headers))
+    for one in operations:
         path = prefix + _PARAMETER.sub(r"{\2}", one.path)
-        spec.path(path, operations={one.method.lower(): _operation(one, models, types)})
-    document: dict[str, Any] = spec.to_dict()
-    return document
+        spec.path(path, operations={one.method.lower(): described.operation(one)})
+    return msgspec.convert(spec.to_dict(), Document)
 
 
-class _Models:
-    """The JSON Schemas of what is asked."""
+class _Operations:
+    """Describes operations that may point to each other."""
 
-    def __init__(self, operations: list[Operation]) -> None:
-        bodies = {model for one in operations if one.body for model in one.body.models}
-        ordered = sorted(bodies, key=lambda model: model.__name__)
-        self._of, definitions = models_json_schema(
-            [(model, "validation") for model in ordered], ref_template=_REFERENCE + "{model}"
-        )
-        self.components: dict[str, Any] = definitions.get("$defs", {})
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self._asked, self._answered = Asked(operations), Answered(operations)
+        self._names = {_id(one): [name for _, name in _PARAMETER.findall(one.path)] for one in operations}
+        self.components = {**self._answered.components, **self._asked.components}
 
-    def body(self, models: tuple[type[BaseModel], ...]) -> dict[str, Any]:
-        """What a body of one of these models is."""
-        schemas = [self._of[model, "validation"] for model in models]
-        return schemas[0] if len(schemas) == 1 else {"oneOf": schemas}
+    def operation(self, one: Operation) -> dict[str, Any]:
+        """One operation: what it takes, and every answer."""
+        answers = {str(answer.status): self._answer(answer) for answer in one.answers}
+        own = {str(status): self.problem(means, ()) for status, means in one.refusals.items()}
+        refusals = {str(status): _problem_name(status) for status in _refusals(one)}
+        described: dict[str, Any] = {
+            "operationId": _id(one),
+            "summary": inspect.getdoc(one.view),
+            "tags": [one.tag],
+            "parameters": [*_path(one), *parameters(one.query, "query"), *parameters(one.headers, "header")],
+            "responses": dict(sorted((answers | own | refusals).items())),
+        }
+        if one.body is not None:
+            content = {"application/json": {"schema": self._asked.body(one.body.models)}}
+            described["requestBody"] = {"required": True, "content": content}
+        return described
+
+    def problem(self, means: str, headers: Sequence[str]) -> dict[str, Any]:
+        """An answer that is a problem."""
+        content = {CONTENT_TYPE: {"schema": self._answered.of(Problem)}}
+        return {"description": means, "content": content, "headers": {name: name for name in headers}}
+
+    def _answer(self, answer: Answer) -> dict[str, Any]:
+        return {
+            "description": answer.means,
+            "content": {"application/json": {"schema": self._answered.of(answer.type)}},
+            "headers": {name: name for name in answer.headers},
+            "links": {name: self._link(name, place) for name, place in answer.leads_to.items()},
+        }
+
+    def _link(self, operation: str, place: str) -> dict[str, Any]:
+        (name,) = self._names[operation]
+        return {"operationId": operation, "parameters": {name: f"$response.body#{place}"}}
 
 
-class _Types:
-    """The JSON Schemas of what is answered."""
-
-    def __init__(self, operations: list[Operation]) -> None:
-        types = [Problem, *(answer.type for one in operations for answer in one.answers)]
-        schemas, self.components = msgspec.json.schema_components(types, ref_template=_REFERENCE + "{name}")
-        self._of: dict[Any, dict[str, Any]] = dict(zip(types, schemas, strict=True))
-
-    def of(self, kind: Any) -> dict[str, Any]:
-        """What a value of this type is."""
-        return self._of[kind]
+def _id(one: Operation) -> str:
+    first, *others = one.view.__name__.split("_")
+    return first + "".join(word.title() for word in others)
 
 
-def _operation(one: Operation, models: _Models, types: _Types) -> dict[str, Any]:
-    words = one.view.__name__.split("_")
-    described: dict[str, Any] = {
-        "operationId": words[0] + "".join(word.title() for word in words[1:]),
-        "summary": inspect.getdoc(one.view),
-        "tags": [one.tag],
-        "parameters": [*_path(one), *_given(one.query, "query"), *_given(one.headers, "header")],
-        "responses": {str(answer.status): _answer(answer, types) for answer in one.answers},
-    }
-    if one.body is not None:
-        content = {"application/json": {"schema": models.body(one.body.models)}}
-        described["requestBody"] = {"required": True, "content": content}
-    for status in sorted(_refusals(one)):
-        described["responses"][str(status)] = f"Problem{status}"
-    for status, means in one.refusals.items():
-        described["responses"][str(status)] = _problem(types, means, ())
-    return described
+def _problem_name(status: int) -> str:
+    return f"Problem{status}"
 
 
 def _refusals(one: Operation) -> Iterator[int]:
@@ -160,41 +160,6 @@ def _refusals(one: Operation) -> Iterator[int]:
         yield from (400, 413, 415)
 
 
-def _answer(answer: Answer, types: _Types) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "description": answer.means,
-        "content": {"application/json": {"schema": types.of(answer.type)}},
-    }
-    return described | _with_headers(answer.headers)
-
-
-def _problem(types: _Types, means: str, headers: tuple[str, ...]) -> dict[str, Any]:
-    content = {CONTENT_TYPE: {"schema": types.of(Problem)}}
-    return {"description": means, "content": content} | _with_headers(headers)
-
-
-def _with_headers(names: tuple[str, ...]) -> dict[str, Any]:
-    return {"headers": {name: name for name in names}} if names else {}
-
-
 def _path(one: Operation) -> Iterator[dict[str, Any]]:
     for kind, name in _PARAMETER.findall(one.path):
         yield {"name": name, "in": "path", "required": True, "schema": _PATH_TYPES[kind]}
-
-
-def _given(model: type[BaseModel] | None, where: str) -> Iterator[dict[str, Any]]:
-    schema = {} if model is None else model.model_json_schema()
-    for name, field in schema.get("properties", {}).items():
-        described = {"in": where, "name": name, "required": False, "schema": _never_null(field)}
-        if "description" in field:
-            described["description"] = field["description"]
-        if described["schema"].get("type") == "array":
-            described |= {"style": "form", "explode": False}
-        yield described
-
-
-def _never_null(field: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a parameter's value: it is left out instead of being null."""
-    null = {"type": "null"}
-    schema = next((choice for choice in field.get("anyOf", []) if choice != null), field)
-    return {name: value for name, value in schema.items() if name not in {"title", "description"}}

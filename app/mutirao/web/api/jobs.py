@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import msgspec
+from flask import request
 
 from mutirao.domain.job import NewJob, Submitted
 from mutirao.domain.views import JobFilter, JobView
@@ -21,6 +22,7 @@ from mutirao.web.bodies import MAX_BATCH_BODY
 
 ACTOR = "api"
 
+_NEXT = {"showJob": "/id", "cancelJob": "/id"}
 _KEY_TAKEN = {409: "an idempotency key came before with another request"}
 
 
@@ -37,8 +39,8 @@ def declare(api: Api, services: Services) -> None:
 
     @api.post(
         "/jobs",
-        Answer(Accepted, "stored durably", 201, ("Location",)),
-        Answer(Accepted, "its key repeats an earlier request", 200, ("Location",)),
+        Answer(Accepted, "stored durably", 201, ("Location",), _NEXT),
+        Answer(Accepted, "its key repeats an earlier request", 200, ("Location",), _NEXT),
         headers=KeyHeader,
         body=Body((JobRequest,)),
         refusals=_KEY_TAKEN,
@@ -54,13 +56,12 @@ def declare(api: Api, services: Services) -> None:
         "/jobs/batch",
         Answer(AcceptedBatch, "stored durably", 201),
         Answer(AcceptedBatch, "all of the keys repeat earlier requests", 200),
-        headers=KeyHeader,
         body=Body((BatchRequest,), MAX_BATCH_BODY),
         refusals=_KEY_TAKEN,
     )
-    def submit_jobs(headers: KeyHeader, body: Received[BatchRequest]) -> Reply:
+    def submit_jobs(body: Received[BatchRequest]) -> Reply:
         """Submits jobs that are stored all together or not at all."""
-        if headers.key is not None:
+        if "Idempotency-Key" in request.headers:
             raise InvalidInput("Idempotency-Key", "each job of a batch has an idempotency_key of its own")
         payloads = msgspec.json.decode(body.raw, type=_Payloads).jobs
         asked = [
@@ -70,7 +71,11 @@ def declare(api: Api, services: Services) -> None:
         jobs = [_accepted(*done) for done in services.submission.submit(asked, actor=ACTOR)]
         return Reply(AcceptedBatch(jobs), 201 if any(job.created for job in jobs) else 200)
 
-    @api.get("/jobs", Answer(JobPage, "a page"), query=JobsQuery)
+    @api.get(
+        "/jobs",
+        Answer(JobPage, "a page", leads_to={"showJob": "/jobs/0/id", "cancelJob": "/jobs/0/id"}),
+        query=JobsQuery,
+    )
     def list_jobs(query: JobsQuery) -> JobPage:
         """Lists live and finished jobs, the newest first."""
         wanted = JobFilter(

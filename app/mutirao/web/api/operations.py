@@ -22,12 +22,16 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A good answer: its status, the type of its JSON, what it means, which headers it has."""
+    """A good answer: its status, the type of its JSON, what it means, which headers it has.
+
+    `leads_to` names operations about one thing, and where in the answer its id is.
+    """
 
     type: Any
     means: str
     status: int = 200
     headers: tuple[str, ...] = ()
+    leads_to: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

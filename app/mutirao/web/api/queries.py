@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from mutirao.domain.job import State
-from mutirao.services.fields import Id, Instant, Name, Text
+from mutirao.services.fields import EntryCursor, Id, Instant, JobCursor, LetterCursor, Name, Text
 
 MAX_LIMIT = 500
 
@@ -35,6 +35,7 @@ States = Annotated[
         {"type": "array", "items": {"type": "string", "enum": [str(state) for state in State]}, "minItems": 1}
     ),
 ]
+_CURSOR = Field(None, description="An earlier answer's `next_cursor`.")
 
 
 class _Query(BaseModel):
@@ -42,17 +43,17 @@ class _Query(BaseModel):
 
 
 class PageQuery(_Query):
-    """Which page of a list."""
+    """How long a page of a list is; each list has cursors of its own."""
 
     limit: Annotated[int, Field(ge=1, le=MAX_LIMIT), BeforeValidator(_integer)] = Field(
         50, description="At most so many items."
     )
-    cursor: str | None = Field(None, description="An earlier answer's `next_cursor`.")
 
 
 class JobsQuery(PageQuery):
     """Which jobs."""
 
+    cursor: JobCursor | None = _CURSOR
     state: States | None = Field(None, description="One or more states, separated by commas.")
     handler: Name | None = None
     queue: Name | None = None
@@ -63,6 +64,7 @@ class JobsQuery(PageQuery):
 class LettersQuery(PageQuery):
     """Which dead letters."""
 
+    cursor: LetterCursor | None = _CURSOR
     handler: Name | None = None
     queue: Name | None = None
     error_type: Text | None = Field(None, description="The `type` of the last error.")
@@ -71,6 +73,7 @@ class LettersQuery(PageQuery):
 class AuditQuery(PageQuery):
     """Which entries of the audit log."""
 
+    cursor: EntryCursor | None = _CURSOR
     job_id: Id | None = None
     event: Name | None = None
     actor: Text | None = None

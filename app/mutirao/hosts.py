@@ -33,9 +33,11 @@ class HostRule:
 
     def covers(self, address: Address, port: int) -> bool:
         """Whether the entry allows that address."""
-        if self.network is None or self.port not in {None, port}:
-            return False
-        return address.version == self.network.version and address in self.network
+        return self.network is not None and self.may_cover(port) and address in self.network
+
+    def may_cover(self, port: int) -> bool:
+        """Whether the entry allows any address at that port."""
+        return self.network is not None and self.port in {None, port}
 
 
 class HostRules:
@@ -46,7 +48,7 @@ class HostRules:
 
     def may_name(self, host: str, port: int) -> bool:
         """Whether looking the name up could lead to an address that is allowed."""
-        return any(rule.network is not None or rule.names(host, port) for rule in self._rules)
+        return any(rule.names(host, port) or rule.may_cover(port) for rule in self._rules)
 
     def allows(self, host: str, address: Address, port: int) -> bool:
         """Whether `host` may be talked to at this address.

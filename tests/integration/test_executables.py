@@ -12,7 +12,10 @@ import psutil
 import pytest
 
 from mutirao.agent.runners import Finished, Runners, Task
+from mutirao.binding import contract_of
 from mutirao.domain.job import Outcome
+from mutirao.explaining import Schema
+from mutirao.handlers.command import Command
 from mutirao.registry import HandlerConfig
 from tests.support.handlers_dir import handlers_dir, program
 from tests.support.running import end_of, ends, error_of, pids_in, runners, submit, task
@@ -207,6 +210,9 @@ def test_other_programs_are_refused_here_and_at_the_door(
     finished = end_of(shared, task("command", {"argv": argv}))
     assert finished.outcome is Outcome.REFUSED
     assert error_of(finished)["field"] == field
+    door = Schema(contract_of(Command([SH])).payload_schema)
+    assert door.faults({"argv": [SH, "-c", "true"]}) == []
+    assert door.faults({"argv": argv}) != []
 
 
 def test_a_command_fails_as_any_program_does(shared: Runners) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
+import msgspec
 import pytest
 
-from mutirao.domain.views import ContractView
-from mutirao.errors import InvalidInput
+from mutirao.domain.views import ContractView, RefusalView
+from mutirao.errors import InvalidInput, Unavailable
 from mutirao.services.contracts import ContractBook
 from mutirao.services.requests import Refused
 
@@ -78,6 +79,26 @@ def test_a_flood_of_unknown_names_does_not_reach_the_store() -> None:
     assert shelf.reads == 1
 
 
+def test_what_comes_in_while_nobody_serves_it_waits_under_the_last_contract() -> None:
+    shelf = Shelf(msgspec.structs.replace(contract("a", {}), nodes=[]))
+    assert shelf.book.door("a", "handler").contract == shelf.contracts[0].id
+
+
+def test_a_handler_that_was_only_ever_refused_is_unavailable_and_says_why() -> None:
+    told = RefusalView(node="node-2", message="job 1: payload.size: is too large")
+    refused = msgspec.structs.replace(contract("a", {}), accepted=False, nodes=[], refusals=[told])
+    shelf = Shelf(refused, contract("b", {}))
+    with pytest.raises(Unavailable) as error:
+        shelf.book.door("a", "handler")
+    assert (
+        error.value.message == "no live node serves `a`: refused on node-2: job 1: payload.size: is too large"
+    )
+    assert "cancel that job" in error.value.hint
+    shelf.contracts[0] = contract("a", {})
+    shelf.now = 3.0
+    assert shelf.book.door("a", "handler").contract == refused.id
+
+
 def test_a_changed_contract_replaces_the_old_one() -> None:
     shelf = Shelf(contract("a", {"type": "string"}, "old", priority=1))
     shelf.book.door("a", "handler").check("text", "payload")
@@ -85,7 +106,7 @@ def test_a_changed_contract_replaces_the_old_one() -> None:
     shelf.now = 3.0
     door = shelf.book.door("a", "handler")
     door.check(1, "payload")
-    assert door.priority == 2
+    assert (door.priority, door.contract) == (2, shelf.contracts[0].id)
     with pytest.raises(Refused):
         door.check("text", "payload")
 

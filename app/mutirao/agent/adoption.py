@@ -42,9 +42,9 @@ class Adopting:
         """Begins to look."""
         self._loop.start()
 
-    def stop(self) -> None:
-        """Ends the loop after the jobs it looks at now."""
-        self._loop.stop(15.0)
+    def stop(self, timeout: float = 15.0) -> None:
+        """Ends the loop after the jobs it looks at now; waits up to `timeout` for it."""
+        self._loop.stop(timeout)
 
     def _run_once(self) -> float:
         started = boottime()

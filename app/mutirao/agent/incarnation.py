@@ -157,7 +157,7 @@ class Incarnation:
     def drain(self, until: float) -> None:
         """Takes nothing new, lets attempts end until `until` (monotonic), then interrupts the rest."""
         self._draining = True
-        self._adopting.stop()
+        self._adopting.stop(0.0)
         self._elector.stop()
         self._nodes.drain(self._member.node, self._member.incarnation)
         self._claims.drain()

@@ -59,7 +59,8 @@ WITH counted AS MATERIALIZED (
     DELETE FROM unserved
     WHERE NOT EXISTS (SELECT FROM left_over AS l WHERE l.handler = unserved.handler AND l.contract = unserved.contract)
 )
-INSERT INTO unserved AS known (handler, contract, jobs) SELECT handler, contract, jobs FROM left_over
+INSERT INTO unserved AS known (handler, contract, jobs)
+SELECT handler, contract, jobs FROM left_over ORDER BY handler, contract
 ON CONFLICT (handler, contract) DO UPDATE SET jobs = excluded.jobs WHERE known.jobs <> excluded.jobs
 
 -- name: count_dead

@@ -19,6 +19,8 @@ from mutirao.settings import Settings
 from mutirao.store.database import Database
 from mutirao.store.doctor import Examination, why_not
 
+_AGAIN = "mend that and examine again"
+
 
 def examine(load: Callable[[], Settings]) -> Iterator[Finding]:
     """Every finding about the node with these settings, and about the machine where there are none."""
@@ -37,7 +39,7 @@ def _guarded(name: str, theme: Callable[[], Iterator[Finding]]) -> Iterator[Find
     try:
         yield from theme()
     except (MutiraoError, OSError) as error:
-        yield fail(name, f"could not be looked at any further: {error}", getattr(error, "hint", ""))
+        yield fail(name, f"could not be looked at any further: {error}", getattr(error, "hint", "") or _AGAIN)
     except Exception as error:  # noqa: BLE001 - whatever is broken here, the other themes are looked at
         yield fail(name, f"the examination broke off: {type(error).__name__}: {error}", "report this")
 

@@ -105,7 +105,7 @@ def _running(settings: Settings) -> Finding:
     hint = "start it: mutirao agent --config FILE"
     try:
         lock = (settings.state_dir / "lock").stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return warn("node.agent", "no agent has run here yet", hint)
     # Looked up, not tried: an agent that starts this moment must not be refused because of us.
     held = [line.split() for line in Path("/proc/locks").read_text().splitlines()]

@@ -11,7 +11,7 @@ import httpx
 from mutirao.doctor.finding import Finding, fail, ok, warn
 from mutirao.settings import Settings
 
-_WITHIN = 5.0
+_WITHIN = 3.0
 
 
 def web(settings: Settings) -> Iterator[Finding]:

@@ -183,6 +183,16 @@ def test_a_cancel_is_a_sigterm_first_where_there_is_a_grace(
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
 
 
+def test_a_program_that_is_gone_fails_as_anything_does(tmp_path: Path) -> None:
+    path = program(handlers_dir(tmp_path), "gone", "cat")
+    with runners(tmp_path, count=1, config=HandlerConfig(directory=str(path.parent))) as made:
+        assert end_of(made, task("gone")).outcome is Outcome.SUCCEEDED
+        path.unlink()
+        finished = end_of(made, task("gone"))
+    assert (finished.outcome, finished.discard) == (Outcome.FAILED, False)
+    assert error_of(finished)["type"] == "FileNotFoundError"
+
+
 # -- command
 
 

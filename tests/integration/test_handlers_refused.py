@@ -14,11 +14,11 @@ from tests.support.handlers_dir import handlers_dir, program, write
 @pytest.mark.parametrize(
     ("line", "says", "hint"),
     [
-        ('handlers_dir = "{tmp}/handlers"', "{tmp}/handlers/tool is not executable", "chmod +x {tmp}/handlers/tool"),
+        ('handlers_dir = "{tmp}/handlers"', "{tmp}/handlers/tool is not executable", "hint: chmod +x {tmp}/"),
         ('commands = ["{tmp}/nowhere"]', "{tmp}/nowhere: No such file or directory", ""),
         ('http_hosts = ["2130706433"]', "`http_hosts`: '2130706433' is no host", ""),
     ],
-)  # fmt: skip
+)
 def test_an_agent_that_cannot_have_its_handlers_ends_with_2(
     tmp_path: Path, line: str, says: str, hint: str
 ) -> None:

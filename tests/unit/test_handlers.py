@@ -12,11 +12,14 @@ from pydantic import ValidationError
 
 from mutirao.binding import Bound, contract_of
 from mutirao.contract import Context, Discard, PayloadRefused
+from mutirao.errors import ContractError
 from mutirao.handlers import built_in
 from mutirao.handlers.checksum import Checksum, File
+from mutirao.handlers.command import Command
 from mutirao.handlers.echo import echo
 from mutirao.handlers.fail import AskedToFail, Failures, fail
 from mutirao.handlers.sleep import Nap, sleep
+from mutirao.testing import attempt
 
 
 def _attempt(number: int = 1) -> Context:
@@ -110,6 +113,20 @@ def test_echo_gives_back_what_it_got(message: bytes) -> None:
     bound = Bound(echo)
     out = bound.call(bound.parse(b'{"message":' + message + b"}"), _attempt())
     assert bound.parse(out) == bound.parse(b'{"message":' + message + b"}")
+
+
+def test_a_command_that_others_can_change_is_not_run(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    command = Command([str(program)])
+    assert attempt(command, {"argv": [str(program)]})["exit_status"] == 0
+    program.chmod(0o777)
+    for use in (lambda: attempt(command, {"argv": [str(program)]}), lambda: Command([str(program)])):
+        with pytest.raises(ContractError, match="written to by others"):
+            use()
+    with pytest.raises(ContractError, match="is not a file"):
+        Command([str(tmp_path)])
 
 
 def test_fail_always() -> None:

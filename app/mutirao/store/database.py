@@ -13,7 +13,7 @@ from psycopg_pool import PoolTimeout
 from mutirao.errors import Fenced, InvalidInput, OutcomeUnknown, StoreUnavailable, Superseded
 from mutirao.loop import boottime
 from mutirao.metrics import FENCED, UNKNOWN_COMMITS
-from mutirao.store.connection import Connection, connection_pool, leave
+from mutirao.store.connection import ANSWER_WITHIN, Connection, connection_pool, leave
 from mutirao.store.transaction import Transaction
 
 __all__ = ["Database", "TermHeld", "Transaction"]
@@ -151,12 +151,15 @@ def _translate(error: psycopg.Error, state: _Progress) -> Exception:
         return error  # of ours, not an outage: let it be seen as one
     if state.committing and (state.lost or code[:3] in _LOST):
         UNKNOWN_COMMITS.inc()
-        return OutcomeUnknown("the connection was lost at commit")
-    return StoreUnavailable(
-        f"PostgreSQL: {str(error).strip() or type(error).__name__}", hint=_HINTS.get(code, "")
-    )
+        return OutcomeUnknown("the connection was lost at commit", hint=_UNKNOWN)
+    if isinstance(error, pg._WaitTimeout):
+        return StoreUnavailable(f"PostgreSQL does not answer within {ANSWER_WITHIN:g} s", hint=_AWAY)
+    said = str(error).strip() or type(error).__name__
+    return StoreUnavailable(f"PostgreSQL: {said}", hint=_HINTS.get(code, "" if code else _AWAY))
 
 
+_UNKNOWN = "whether it was done is not known: the same again, under the same key, is done once"
+_AWAY = "nothing was changed: try again once it is back"
 _HINTS = {
     "53100": "its disk is full: make room on it; nothing acknowledged is lost, and all goes on by itself",
     "53200": "its machine has no memory left",

@@ -15,7 +15,7 @@ import pytest
 from tests.support import schemathesis_hooks
 from tests.support.door import Door, open_door
 
-EXAMPLES = 100
+EXAMPLES = 75
 CALLS = 2000
 # CI tries the same calls each time, people try new ones; neither keeps any.
 SAME = ("--generation-deterministic",) if "CI" in os.environ else ("--generation-database", "none")

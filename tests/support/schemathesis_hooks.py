@@ -18,12 +18,14 @@ schemathesis.openapi.format("date-time", YEARS.map(lambda time: f"{time.isoforma
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """Names a handler that exists and takes any payload, and at most one idempotency key."""
+    """Names a handler that exists and takes any payload, and no idempotency key twice."""
+    keys = list[object]()
     for job in _jobs(case.body):
         if isinstance(job.get("handler"), str) and NAME.fullmatch(job["handler"]):
             job["handler"] = "anything"
-        if "Idempotency-Key" in (case.headers or {}):
+        if job.get("idempotency_key") in keys or "Idempotency-Key" in (case.headers or {}):
             job.pop("idempotency_key", None)
+        keys += filter(None, [job.get("idempotency_key")])
 
 
 def _jobs(body: object) -> Iterator[dict[str, Any]]:

@@ -49,7 +49,8 @@ def parameters(model: type[BaseModel] | None, where: str) -> Iterator[dict[str, 
     """The parameters that a model of a query or of headers stands for."""
     schema = {} if model is None else model.model_json_schema()
     for name, field in schema.get("properties", {}).items():
-        described = {"in": where, "name": name, "required": False, "schema": _never_null(field)}
+        required = name in schema.get("required", ())
+        described = {"in": where, "name": name, "required": required, "schema": _never_null(field)}
         if "description" in field:
             described["description"] = field["description"]
         if described["schema"].get("type") == "array":

@@ -19,7 +19,10 @@ LOGGER = "mutirao.job"
 
 
 class Failure(Exception):
-    """An attempt's failure that speaks for itself: no traceback is kept with it, but `details` (JSON)."""
+    """An attempt's failure that speaks for itself: kept with its `details` instead of a traceback.
+
+    The traceback is kept if it has no details but a cause (`raise … from error`).
+    """
 
     def __init__(self, reason: str = "", *, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(reason)

@@ -67,11 +67,17 @@ def describe(error: BaseException, field: str | None = None) -> bytes:
     parts: dict[str, Any] = {"type": type(error).__qualname__, "message": _message(error)}
     if field is not None:
         parts["field"] = _storable(field, _MESSAGE)
-    elif isinstance(error, Failure) and error.details:
+    elif isinstance(error, Failure):
         parts = _details(error) | parts
-    else:
+    if field is None and not _speaks_for_itself(error):
         parts["traceback"] = _traceback(error)
     return _encode_json(parts)
+
+
+def _speaks_for_itself(error: BaseException) -> bool:
+    if isinstance(error, Failure) and not error.details:
+        return error.__cause__ is None and (error.__context__ is None or error.__suppress_context__)
+    return isinstance(error, Failure | ResultRefused)
 
 
 def _details(error: Failure) -> dict[str, Any]:

@@ -3,20 +3,21 @@
 from mutirao.client.addresses import DEFAULT_URL
 from mutirao.client.client import Client
 from mutirao.client.requests import InvalidValue, Request
-from mutirao.client.results import Attempt, Changed, Job, JobFailed, Submitted
+from mutirao.client.results import Attempt, AuditEntry, Changed, Job, JobFailed, Letter, Submitted
 from mutirao.client.watching import WaitTimeout
-from mutirao.domain.views import DeadLetter, JobSummary, NodeView, Page
+from mutirao.domain.views import JobSummary, NodeView, Page
 
 __all__ = [
     "DEFAULT_URL",
     "Attempt",
+    "AuditEntry",
     "Changed",
     "Client",
-    "DeadLetter",
     "InvalidValue",
     "Job",
     "JobFailed",
     "JobSummary",
+    "Letter",
     "NodeView",
     "Page",
     "Request",

@@ -12,9 +12,9 @@ import msgspec
 from mutirao.client import watching
 from mutirao.client.requests import Request, request
 from mutirao.client.rest import Rest
-from mutirao.client.results import Changed, Job, JobFailed, JobRef, Submitted, id_of
+from mutirao.client.results import Changed, Job, JobFailed, JobRef, Letter, Submitted, id_of
 from mutirao.domain.job import Backoff, State
-from mutirao.domain.views import ContractView, DeadLetter, JobSummary, NodeView, Page
+from mutirao.domain.views import ContractView, JobSummary, NodeView, Page
 
 
 class Client:
@@ -162,7 +162,7 @@ class Client:
         queue: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> Page[DeadLetter]:
+    ) -> Page[Letter]:
         """A page of the dead jobs that wait for a decision, the latest first."""
         found = self._rest.dead_letters(handler=handler, queue=queue, limit=limit, cursor=cursor)
         return Page(items=found.as_(_Letters).dead_letters, next_cursor=found["next_cursor"])
@@ -200,7 +200,7 @@ class _Jobs(msgspec.Struct):
 
 
 class _Letters(msgspec.Struct):
-    dead_letters: list[DeadLetter]
+    dead_letters: list[Letter]
 
 
 class _Handlers(msgspec.Struct):

@@ -62,6 +62,10 @@ class Rest:
         """One page of jobs; a filtered one may be short, or empty, before the last."""
         return self._get(_JOBS, query)
 
+    def summaries(self, ids: Sequence[str]) -> Document:
+        """Those of the jobs that exist, up to MAX_IDS of them."""
+        return self._get(f"{_JOBS}/summaries", {"ids": ",".join(ids)})
+
     def job(self, job_id: str) -> Document:
         """One job with its attempts and history."""
         return self._get(f"{_JOBS}/{job_id}")
@@ -126,7 +130,7 @@ class Rest:
             return None
 
         path = f"{_LETTERS}/{job_id}/{verb}"
-        return self._transport.send(Call("POST", path, made=made))
+        return self._transport.send(Call("POST", path, query={"attempt": str(attempt)}, made=made))
 
 
 def _counted(error: InvalidInput, done: int) -> InvalidInput:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from mutirao.domain.views import AttemptView, JobView
+from mutirao.domain.views import AttemptView, AuditView, DeadLetter, JobView
 from mutirao.errors import MutiraoError
 
 
@@ -50,6 +50,18 @@ class Attempt(AttemptView, frozen=True):
     error: dict[str, Any] | None  # type: ignore[assignment]
 
 
+class AuditEntry(AuditView, frozen=True):
+    """One line of a job's history."""
+
+    detail: dict[str, Any] | None  # type: ignore[assignment]
+
+
+class Letter(DeadLetter, frozen=True):
+    """A dead job that waits for a decision, with its last error."""
+
+    error: dict[str, Any] | None  # type: ignore[assignment]
+
+
 class Job(JobView, frozen=True):
     """Everything about one job; integers are exact, whatever their size."""
 
@@ -57,6 +69,7 @@ class Job(JobView, frozen=True):
     result: Any
     error: dict[str, Any] | None  # type: ignore[assignment]
     attempts: list[Attempt]  # type: ignore[assignment]
+    audit: list[AuditEntry]  # type: ignore[assignment]
 
 
 class JobFailed(MutiraoError):

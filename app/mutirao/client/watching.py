@@ -56,7 +56,8 @@ def ended(rest: Rest, ids: Iterable[str], timeout: float | None) -> Iterator[Doc
     """The jobs' summaries, each as its job ends; takes from `ids` only as many as it follows at a time."""
     coming, pending, pace = iter(ids), dict[str, None](), Pace(timeout)
     while True:
-        pending |= dict.fromkeys(islice(coming, WINDOW - len(pending)))
+        # A little first: `ids` may come slowly, and what has ended should not wait for them.
+        pending |= dict.fromkeys(islice(coming, min(max(len(pending), MAX_IDS), WINDOW - len(pending))))
         if not pending:
             return
         before = len(pending)
@@ -72,7 +73,7 @@ def _look(rest: Rest, ids: list[str]) -> Iterator[Document]:
     """Those of the jobs that have ended; NotFound when there is no such job."""
     for start in range(0, len(ids), MAX_IDS):
         asked = ids[start : start + MAX_IDS]
-        found = rest.jobs(ids=",".join(asked)).items("jobs")
+        found = rest.summaries(asked).items("jobs")
         missing = set(asked) - {str(job["id"]) for job in found}
         if missing:
             raise NotFound(f"no job has the id {min(missing)}")

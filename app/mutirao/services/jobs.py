@@ -76,16 +76,19 @@ class JobService:
             raise NotFound(f"the job {job_id} is no dead letter: it is {job.state}")
         return job
 
-    def replay(self, job_id: UUID, *, actor: str) -> Changed:
-        """Queues the dead job again with a full set of attempts; Conflict unless it is a dead letter."""
-        if job_id not in self._jobs.replay([job_id], actor):
+    def replay(self, job_id: UUID, *, actor: str, attempt: int | None = None) -> Changed:
+        """Queues the dead job again with a full set of attempts; Conflict unless it is a dead letter.
+
+        With `attempt`, Conflict also when it died at another one.
+        """
+        if job_id not in self._jobs.replay([job_id], actor, attempt):
             raise self._not_dead(job_id, "replayed")
         self._waker.work()
         return Changed(job_id, State.QUEUED)
 
-    def discard(self, job_id: UUID, *, actor: str) -> Changed:
-        """Puts the dead job aside for good; Conflict unless it is a dead letter."""
-        if job_id not in self._jobs.discard([job_id], actor):
+    def discard(self, job_id: UUID, *, actor: str, attempt: int | None = None) -> Changed:
+        """Puts the dead job aside for good; Conflict as above."""
+        if job_id not in self._jobs.discard([job_id], actor, attempt):
             raise self._not_dead(job_id, "discarded")
         return Changed(job_id, State.DEAD)
 
@@ -120,4 +123,6 @@ class JobService:
     def _not_dead(self, job_id: UUID, verb: str) -> Conflict:
         job = self.show(job_id)
         state = "discarded" if job.discarded_at else job.state
+        if state == State.DEAD:
+            return Conflict(f"the job has died again, at attempt {job.attempt}", hint="Look at it first.")
         return Conflict(f"the job is {state}", hint=f"Only a dead letter can be {verb}, and only once.")

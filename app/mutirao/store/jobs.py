@@ -65,13 +65,16 @@ class Jobs:
 
         return self._database.run(work)
 
-    def replay(self, ids: Sequence[UUID], actor: str) -> frozenset[UUID]:
-        """Queues those of the jobs that are dead letters again; a job is replayed by one caller only."""
-        return self._changed(_SQL.replay, ids, actor)
+    def replay(self, ids: Sequence[UUID], actor: str, attempt: int | None = None) -> frozenset[UUID]:
+        """Queues those of the jobs that are dead letters again; a job is replayed by one caller only.
 
-    def discard(self, ids: Sequence[UUID], actor: str) -> frozenset[UUID]:
-        """Puts those of the jobs that are dead letters aside for good."""
-        return self._changed(_SQL.discard, ids, actor)
+        With `attempt`, only a death at that attempt: a repeated request never undoes a later death.
+        """
+        return self._changed(_SQL.replay, ids, actor, attempt)
+
+    def discard(self, ids: Sequence[UUID], actor: str, attempt: int | None = None) -> frozenset[UUID]:
+        """Puts those of the jobs that are dead letters aside for good; `attempt` as above."""
+        return self._changed(_SQL.discard, ids, actor, attempt)
 
     def states(self, ids: Sequence[UUID]) -> dict[UUID, State]:
         """Where those of the jobs that exist are now."""
@@ -83,8 +86,10 @@ class Jobs:
         params = {"kept": kept, "limit": limit}
         return self._database.run(lambda tx: tx.execute(_SQL.forget_keys, params), synchronous=False)
 
-    def _changed(self, statement: str, ids: Sequence[UUID], actor: str) -> frozenset[UUID]:
-        params = {"ids": list(ids), "actor": actor}
+    def _changed(
+        self, statement: str, ids: Sequence[UUID], actor: str, attempt: int | None
+    ) -> frozenset[UUID]:
+        params = {"ids": list(ids), "actor": actor, "attempt": attempt}
         rows = self._database.run(lambda tx: tx.rows(statement, params))
         return frozenset(row.id for row in rows)
 

@@ -6,6 +6,7 @@ It may therefore be short or empty while there is more: only a `next_cursor` of 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -54,6 +55,11 @@ class Lists:
         below = _HIGHEST if cursor is None else UUID(_matched(JOB_CURSOR, cursor)[0])
         with self._db.transaction() as tx:
             return jobs_below(tx, wanted, below, limit)
+
+    def summaries(self, ids: Sequence[UUID]) -> list[JobSummary]:
+        """Those of the jobs that exist, in no particular order."""
+        with self._db.transaction() as tx:
+            return [JobSummary(**row._asdict()) for row in tx.rows(_SQL.summaries, {"ids": list(ids)})]
 
     def dead_letters(self, wanted: LetterFilter, cursor: str | None, limit: int) -> Page[DeadLetter]:
         """Dead jobs that wait for a decision, the latest first."""

@@ -90,7 +90,9 @@ WITH clock AS MATERIALIZED (SELECT cluster_now() AS now, aging FROM cluster),
 moved AS (
     DELETE FROM finished_jobs
     -- As text: else the planner may walk the whole index of dead letters.
-    WHERE id = ANY(%(ids)s::uuid[]) AND state::text = 'dead' AND discarded_at IS NULL RETURNING *
+    WHERE id = ANY(%(ids)s::uuid[]) AND state::text = 'dead' AND discarded_at IS NULL
+      AND (%(attempt)s::int IS NULL OR attempt = %(attempt)s::int)
+    RETURNING *
 ), stored AS (
     INSERT INTO jobs (id, state, handler, payload, queue, priority, max_retries, max_attempts, backoff_base,
         backoff_cap, timeout, run_at, idempotency_key, submitted_by, traceparent, created_at,
@@ -114,6 +116,7 @@ WITH discarded AS (
     UPDATE finished_jobs SET discarded_at = cluster_now()
     -- As text: as above.
     WHERE id = ANY(%(ids)s::uuid[]) AND state::text = 'dead' AND discarded_at IS NULL
+      AND (%(attempt)s::int IS NULL OR attempt = %(attempt)s::int)
     RETURNING id, attempt
 ), logged AS (
     INSERT INTO audit (job_id, attempt, event, actor)

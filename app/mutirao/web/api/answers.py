@@ -33,6 +33,12 @@ class JobPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
+class Summaries(msgspec.Struct, frozen=True):
+    """The jobs that were asked for by their ids, as far as they exist."""
+
+    jobs: list[JobSummary]
+
+
 class LetterPage(msgspec.Struct, frozen=True):
     """Some dead letters, the latest first; it may be short while there is a `next_cursor`."""
 

@@ -11,7 +11,7 @@ from mutirao.services.services import Services
 from mutirao.web.api.answers import Discarded, LetterPage, Replayed
 from mutirao.web.api.jobs import ACTOR
 from mutirao.web.api.operations import Answer, Api, Body, Received
-from mutirao.web.api.queries import LettersQuery
+from mutirao.web.api.queries import DeathQuery, LettersQuery
 
 _CHOSEN = Body((LettersById, LettersByFilter))
 _NEXT = dict.fromkeys(("showDeadLetter", "replayDeadLetter", "discardDeadLetter"), "/dead_letters/0/id")
@@ -33,15 +33,25 @@ def declare(api: Api, services: Services) -> None:
         """Shows one dead job with its attempts and its history."""
         return services.jobs.dead_letter(job_id)
 
-    @api.post("/dead-letters/<uuid:job_id>/replay", Answer(Changed, "it is queued again"), refusals=_DECIDED)
-    def replay_dead_letter(job_id: UUID) -> Changed:
+    @api.post(
+        "/dead-letters/<uuid:job_id>/replay",
+        Answer(Changed, "it is queued again"),
+        query=DeathQuery,
+        refusals=_DECIDED,
+    )
+    def replay_dead_letter(job_id: UUID, query: DeathQuery) -> Changed:
         """Queues a dead job again, with a full set of attempts."""
-        return services.jobs.replay(job_id, actor=ACTOR)
+        return services.jobs.replay(job_id, actor=ACTOR, attempt=query.attempt)
 
-    @api.post("/dead-letters/<uuid:job_id>/discard", Answer(Changed, "it is put aside"), refusals=_DECIDED)
-    def discard_dead_letter(job_id: UUID) -> Changed:
+    @api.post(
+        "/dead-letters/<uuid:job_id>/discard",
+        Answer(Changed, "it is put aside"),
+        query=DeathQuery,
+        refusals=_DECIDED,
+    )
+    def discard_dead_letter(job_id: UUID, query: DeathQuery) -> Changed:
         """Puts a dead job aside for good."""
-        return services.jobs.discard(job_id, actor=ACTOR)
+        return services.jobs.discard(job_id, actor=ACTOR, attempt=query.attempt)
 
     @api.post("/dead-letters/replay", Answer(Replayed, "these are queued again"), body=_CHOSEN)
     def replay_dead_letters(body: Received[LettersById | LettersByFilter]) -> Replayed:

@@ -15,9 +15,9 @@ from mutirao.services.requests import MAX_PAYLOAD, BatchRequest, JobRequest, Key
 from mutirao.services.services import Services
 from mutirao.services.submission import Asked
 from mutirao.web import strict_json
-from mutirao.web.api.answers import Accepted, AcceptedBatch, JobPage
+from mutirao.web.api.answers import Accepted, AcceptedBatch, JobPage, Summaries
 from mutirao.web.api.operations import Answer, Api, Body, Received, Reply
-from mutirao.web.api.queries import JobsQuery
+from mutirao.web.api.queries import IdsQuery, JobsQuery
 from mutirao.web.bodies import MAX_BATCH_BODY
 
 ACTOR = "api"
@@ -87,6 +87,11 @@ def declare(api: Api, services: Services) -> None:
         )
         found = services.lists.jobs(wanted, query.cursor, query.limit)
         return JobPage(found.items, found.next_cursor)
+
+    @api.get("/jobs/summaries", Answer(Summaries, "those that exist"), query=IdsQuery)
+    def list_summaries(query: IdsQuery) -> Summaries:
+        """Lists the jobs with these ids, in no particular order."""
+        return Summaries(services.lists.summaries(query.ids))
 
     @api.get("/jobs/<uuid:job_id>", Answer(JobView, "the job"))
     def show_job(job_id: UUID) -> JobView:

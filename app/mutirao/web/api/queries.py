@@ -11,8 +11,10 @@ from mutirao.domain.job import State
 from mutirao.services.fields import EntryCursor, Id, Instant, JobCursor, LetterCursor, Name, Text
 
 MAX_LIMIT = 500
+# As many as fit into the first line of a request, which may have 4,094 bytes.
+MAX_IDS = 100
 
-_DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
+_DIGITS = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 def _integer(value: object) -> int:
@@ -28,6 +30,20 @@ def _states(value: object) -> list[State]:
     return [State(name) for name in names]
 
 
+def _ids(value: object) -> list[str]:
+    given = str(value).split(",")
+    if len(given) > MAX_IDS:
+        raise ValueError(f"may name at most {MAX_IDS} jobs")
+    return given
+
+
+Ids = Annotated[
+    list[Id],
+    BeforeValidator(_ids),
+    WithJsonSchema(
+        {"type": "array", "items": {"type": "string", "format": "uuid"}, "minItems": 1, "maxItems": MAX_IDS}
+    ),
+]
 States = Annotated[
     list[State],
     BeforeValidator(_states),
@@ -78,3 +94,17 @@ class AuditQuery(PageQuery):
     event: Name | None = None
     actor: Text | None = None
     node: Text | None = Field(None, description="A node's id or name.")
+
+
+class IdsQuery(_Query):
+    """Which jobs, by their ids."""
+
+    ids: Ids = Field(description=f"1 to {MAX_IDS} ids, separated by commas.")
+
+
+class DeathQuery(_Query):
+    """Which death of a job is meant."""
+
+    attempt: Annotated[int | None, Field(ge=1, le=2**31 - 1), BeforeValidator(_integer)] = Field(
+        None, description="Only if it died at this attempt: so a request that is repeated decides once."
+    )

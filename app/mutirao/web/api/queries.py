@@ -105,6 +105,6 @@ class IdsQuery(_Query):
 class DeathQuery(_Query):
     """Which death of a job is meant."""
 
-    attempt: Annotated[int | None, Field(ge=1, le=2**31 - 1), BeforeValidator(_integer)] = Field(
+    attempt: Annotated[int, Field(ge=1, le=2**31 - 1), BeforeValidator(_integer)] | None = Field(
         None, description="Only if it died at this attempt: so a request that is repeated decides once."
     )

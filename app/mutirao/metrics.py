@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.core import GaugeMetricFamily
 
 from mutirao import __version__
@@ -15,6 +22,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 AGENT = CollectorRegistry()
 WEB = CollectorRegistry()
+# Of a web server one worker would speak here for all, another one each time.
+ProcessCollector(registry=AGENT)
 
 C = TypeVar("C", Counter, Gauge)
 

@@ -5,35 +5,48 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.door import Door, open_door
+from mutirao.embedded.valkey import Valkey
+from tests.integration.conftest import DatabaseServer
+from tests.support.door import Door, free_port, open_door, toml
 from tests.support.processes import children
 from tests.support.waiting import until
 
-WORKERS = 4
+WORKERS = 3
 Series = tuple[str, frozenset[tuple[str, str]]]
 
 
-@pytest.fixture
-def door(tmp_path: Path, postgres_dsn: str, redis_url: str) -> Iterator[Door]:
-    """Four workers that each make room for a new one after some twenty requests."""
-    with open_door(tmp_path, postgres_dsn, redis_url, web_workers=WORKERS, web_max_requests=20) as made:
+@pytest.fixture(scope="module")
+def door(
+    tmp_path_factory: pytest.TempPathFactory,
+    database_server: DatabaseServer,
+    migrated_template: str,
+    redis_server: Valkey,
+) -> Iterator[Door]:
+    """Some workers that each make room for a new one after a dozen requests."""
+    dsn = database_server.create(migrated_template)
+    directory = tmp_path_factory.mktemp("workers")
+    with open_door(directory, dsn, redis_server.url, web_workers=WORKERS, web_max_requests=12) as made:
         until(lambda: len(children(made.pid)) == WORKERS, 20, "all workers run")
         yield made
+    database_server.drop(dsn)
 
 
 def scrape(door: Door) -> dict[Series, float]:
     """Every sample by name and labels."""
-    text = ask(door, "GET", "/metrics").text
+    text = ask(door, "/metrics")[1]
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -41,13 +54,14 @@ def scrape(door: Door) -> dict[Series, float]:
     }
 
 
-def ask(door: Door, method: str, path: str) -> httpx.Response:
-    """One answer, on a connection of its own, so that any worker may give it."""
-    return httpx.request(method, f"{door.url}{path}", timeout=20, trust_env=False)
-
-
-def total(samples: Mapping[Series, float], name: str) -> float:
-    return sum(value for (found, _), value in samples.items() if found == name)
+def ask(door: Door, path: str) -> tuple[int, str]:
+    """Status and body of one answer, on a connection of its own, so that any worker may give it."""
+    address = urlsplit(door.url)
+    connection = HTTPConnection(str(address.hostname), address.port, timeout=20)
+    with closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
 
 
 def counters(samples: Mapping[Series, float]) -> dict[Series, float]:
@@ -62,9 +76,9 @@ def test_workers_come_and_go_and_every_request_is_counted_once(door: Door) -> No
     seen, workers = scrape(door), set(children(door.pid))
     asked = 0
     with ThreadPoolExecutor(8) as pool:
-        for _ in range(5):
-            answers = [pool.submit(ask, door, "GET", f"/{uuid4()}") for _ in range(60)]
-            assert {answer.result().status_code for answer in answers} == {404}
+        for _ in range(3):
+            answers = [pool.submit(ask, door, f"/{uuid4()}") for _ in range(40)]
+            assert {answer.result()[0] for answer in answers} == {404}
             asked += len(answers)
             now = scrape(door)
             assert {key: value for key, value in counters(seen).items() if now[key] < value} == {}
@@ -72,6 +86,7 @@ def test_workers_come_and_go_and_every_request_is_counted_once(door: Door) -> No
             workers |= set(children(door.pid))
             assert len(files(door)) <= 5 * (WORKERS + 1)
     assert len(workers) >= 2 * WORKERS
+    assert not any(name.startswith(("mutirao_attempts", "mutirao_coordinator")) for name, _ in seen)
     route = frozenset({"method": "GET", "route": "unmatched", "status": "404"}.items())
     assert seen["mutirao_http_requests_total", route] == asked
     assert seen["mutirao_http_request_seconds_count", frozenset({("route", "unmatched")})] == asked
@@ -79,7 +94,7 @@ def test_workers_come_and_go_and_every_request_is_counted_once(door: Door) -> No
 
 def test_a_killed_worker_leaves_its_counts_and_takes_what_it_was_doing(door: Door) -> None:
     for _ in range(10):
-        ask(door, "GET", f"/{uuid4()}")
+        ask(door, f"/{uuid4()}")
     address = urlsplit(door.url)
     half = b"POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\n"
     half += b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n"
@@ -97,3 +112,33 @@ def test_a_killed_worker_leaves_its_counts_and_takes_what_it_was_doing(door: Doo
     assert {key: value for key, value in counters(before).items() if after[key] < value} == {}
     for connection in waiting:
         connection.close()
+
+
+def refused(directory: Path, settings: dict[str, object]) -> str:
+    """What `mutirao web` says when it does not even start."""
+    config = directory / "refused.toml"
+    config.write_text(toml(settings))
+    config.chmod(0o600)
+    argv = [sys.executable, "-m", "mutirao", "web", "--config", str(config)]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode in (2, 5)
+    return ended.stderr
+
+
+def test_who_finds_the_port_taken_leaves_the_counts_alone(door: Door, tmp_path: Path) -> None:
+    ask(door, f"/{uuid4()}")
+    before = counters(scrape(door))
+    assert f"port {urlsplit(door.url).port} on 127.0.0.1 is taken" in refused(tmp_path, door.settings)
+    after = counters(scrape(door))
+    assert {key: value for key, value in before.items() if after[key] < value} == {}
+
+
+def test_a_runtime_directory_that_cannot_be_used_is_named(tmp_path: Path, postgres_dsn: str) -> None:
+    (tmp_path / "file").touch()
+    settings: dict[str, object] = {
+        "postgres": postgres_dsn,
+        "redis": "redis://127.0.0.1:1",
+        "runtime_dir": str(tmp_path / "file"),
+        "web_port": free_port(),
+    }
+    assert f"cannot keep metrics in {tmp_path}/file/web-metrics" in refused(tmp_path, settings)

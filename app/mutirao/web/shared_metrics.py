@@ -20,6 +20,9 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from mutirao.errors import SettingsError
+from mutirao.logs import get_logger
+
+log = get_logger(__name__)
 
 # Room that a file has from the start: a disk that fills up later must not kill who writes to its memory.
 ROOM = 1 << 18
@@ -56,8 +59,11 @@ class Places:
         """In the master: gives the coming worker its place, and the place's files their room."""
         taken = {other.place for other in server.WORKERS.values()}
         worker.place = next(str(number) for number in count() if str(number) not in taken)
-        for file in self._directory.glob(f"*_{_MASTER}.db"):
-            _make_room(file.with_name(file.name.replace(_MASTER, worker.place)))
+        try:
+            for file in self._directory.glob(f"*_{_MASTER}.db"):
+                _make_room(file.with_name(file.name.replace(_MASTER, worker.place)))
+        except OSError as error:
+            log.warning("no_room_for_metrics", directory=str(self._directory), error=error.strerror)
 
     def post_fork(self, _server: Any, worker: Any) -> None:
         """In the worker: what it counts goes to its place's files."""

@@ -14,7 +14,8 @@ from uuid import uuid4
 
 import pytest
 
-from mutirao.domain.job import Outcome
+from mutirao.domain.job import NewJob, Outcome
+from mutirao.store.jobs import Jobs
 from tests.support.door import Door, open_door, toml
 from tests.support.waiting import until
 
@@ -133,6 +134,12 @@ def test_jobs_are_listed_shown_and_cancelled(door: Door) -> None:
     assert '{"message": "hello"}' in shown
     assert ok(door, "jobs", "cancel", jobs[0]) == f"{jobs[0]} cancelled\n"
     assert door.job(jobs[0])["state"] == "cancelled"
+
+
+def test_a_job_that_no_live_node_serves_says_so(door: Door) -> None:
+    (left,) = Jobs(door.node.database).submit([NewJob(uuid4(), "echo", "{}")])
+    assert "no live node serves its contract" in ok(door, "jobs", "show", str(left.id))
+    assert "no live node" not in ok(door, "jobs", "show", door.submit())
 
 
 def test_a_running_job_is_cancelling(door: Door) -> None:

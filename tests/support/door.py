@@ -34,7 +34,7 @@ class HandDrivenNode:
     def __init__(self, dsn: str, name: str = "node-1") -> None:
         self.id = uuid4()
         self.database = Database(dsn, application_name="hand-driven")
-        registry = load_registry(HandlerConfig(modules=[str(HANDLERS)]))
+        registry = load_registry(HandlerConfig(modules=(str(HANDLERS),)))
         contracts = [
             PublishedContract(
                 one.handler,

@@ -110,6 +110,7 @@ def show_job(job: dict[str, Any]) -> None:
     pairs(
         [
             ("state", state_of(job)),
+            *_held_up(job),
             *((name, job[name]) for name in plain),
             ("node", job["node_name"]),
             *((name, moment(job[name])) for name in times),
@@ -130,6 +131,14 @@ def show_job(job: dict[str, Any]) -> None:
          for e in job["audit"]),
         "none",
     )  # fmt: skip
+
+
+def _held_up(job: dict[str, Any]) -> list[tuple[str, str]]:
+    """Why it waits, when that is because of its contract."""
+    if job["served"] or job["state"] not in ("queued", "scheduled", "waiting"):
+        return []
+    see = f"`mutirao handlers show {job['handler']}`"
+    return [("served", f"false: no live node serves its contract, see {see}")]
 
 
 def _json(value: object) -> str:

@@ -37,8 +37,8 @@ class Gate:
 
     def _host(self) -> Response | None:
         # A target with a host of its own (`GET http://host/path`) says a second time who is meant.
-        target = urlsplit(request.environ.get("RAW_URI", "/"))
-        hosts = [request.environ.get("HTTP_HOST", ""), *([target.netloc] if target.scheme else [])]
+        target = request.environ.get("RAW_URI", "/")
+        hosts = [request.environ.get("HTTP_HOST", ""), *([] if target[:1] in "/*" else [_authority(target)])]
         host = next((host for host in hosts if _name(host) not in self._hosts), None)
         if host is None:
             return None
@@ -52,7 +52,7 @@ class Gate:
         if request.method in _SAFE:
             return None
         origin = request.headers.get("Origin")
-        foreign = origin is not None and urlsplit(origin).netloc != request.environ.get("HTTP_HOST")
+        foreign = origin is not None and _authority(origin) != request.environ.get("HTTP_HOST")
         if not foreign and request.headers.get("Sec-Fetch-Site") != "cross-site":
             return None
         return problem(403, "a page of another site may not change anything here", code="foreign_origin")
@@ -70,6 +70,14 @@ class Gate:
             hint="send `Authorization: Bearer TOKEN`; the command line reads MUTIRAO_TOKEN",
             headers={"WWW-Authenticate": scheme},
         )
+
+
+def _authority(url: str) -> str:
+    """The `name:port` of a URL; empty if it has none, or is none."""
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""
 
 
 def _name(host: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 from prometheus_client import (
@@ -195,13 +196,24 @@ def attempt_ended(
 ) -> None:
     """Counts the end of attempts by the state their job went on to; how long they ran where that is known."""
     label = _handler_label(handler)
-    ENDED.labels(label, outcome).inc(count)
+    _ended(label, outcome).inc(count)
     if led_to == "dead":
         DEAD.inc(count)
     elif led_to in ("scheduled", "queued"):
         RETRIES.inc(count)
     if seconds is not None:
-        RUN_SECONDS.labels(label).observe(seconds)
+        _run_seconds(label).observe(seconds)
+
+
+# Thousands of attempts end in a second: looking a label up costs more than counting.
+@cache
+def _ended(handler: str, outcome: str) -> Counter:
+    return ENDED.labels(handler, outcome)
+
+
+@cache
+def _run_seconds(handler: str) -> Histogram:
+    return RUN_SECONDS.labels(handler)
 
 
 def _handler_label(handler: str) -> str:

@@ -16,12 +16,8 @@ class Tally:
 
     def add(self, claim: Claim, ack: Ack, answer: Acknowledged) -> None:
         """Counts an end that the store has applied."""
-        metrics.attempt_ended(claim.handler, ack.outcome, ack.seconds)
-        state = answer.applied.get(ack.key) or _asked_for(ack)
-        if state is State.DEAD:
-            metrics.DEAD.inc()
-        elif state in (State.SCHEDULED, State.QUEUED):
-            metrics.RETRIES.inc()
+        led_to = answer.applied.get(ack.key) or _asked_for(ack)
+        metrics.attempt_ended(claim.handler, ack.outcome, ack.seconds, led_to=led_to)
         count, seconds = self._counts.get((claim.handler, ack.outcome), (0, 0.0))
         self._counts[claim.handler, ack.outcome] = (count + 1, seconds + ack.seconds)
 

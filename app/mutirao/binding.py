@@ -150,7 +150,11 @@ class SchemaBound:
 
     def parse(self, raw: bytes) -> bytes:
         """The payload as it came; PayloadRefused names the first field that does not fit."""
-        for path, message in self._payload.faults(json.loads(raw)):
+        try:
+            payload = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise PayloadRefused("", f"is no JSON that can be looked into: {error}") from None
+        for path, message in self._payload.faults(payload):
             raise PayloadRefused(".".join(path), message)
         return raw
 

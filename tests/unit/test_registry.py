@@ -58,6 +58,46 @@ def test_a_module_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert load_registry(HandlerConfig(modules=("greeter_by_name",))).bound("greet") is not None
 
 
+def _package(directory: Path, points: str) -> None:
+    about = directory / "greeters-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: greeters\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[mutirao.handlers]\n{points}\n")
+    _module(directory, GREETER, "greeters_of_a_package.py")
+
+
+@pytest.mark.parametrize(
+    ("point", "found"),
+    [("", {"greet", "farewell"}), (":greet", {"greet"}), (":Farewell", {"farewell"})],
+)
+def test_entry_points_name_modules_functions_and_classes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, found: set[str]
+) -> None:
+    _package(tmp_path, f"ours = greeters_of_a_package{point}")
+    monkeypatch.syspath_prepend(tmp_path)
+    names = set(load_registry(HandlerConfig()).names())
+    assert names & {"greet", "farewell"} == found
+
+
+@pytest.mark.parametrize(
+    ("point", "says"),
+    [
+        ("nowhere", "entry point ours cannot be imported: ModuleNotFoundError"),
+        ("greeters_of_a_package:nothing", "entry point ours cannot be imported: AttributeError"),
+        ("greeters_of_a_package:Name", "entry point ours"),
+        ("pathlib:Path", "entry point ours: is no handler"),
+    ],
+)
+def test_an_entry_point_that_leads_nowhere_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, says: str
+) -> None:
+    _package(tmp_path, f"ours = {point}")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ContractError) as refused:
+        load_registry(HandlerConfig())
+    assert says in refused.value.message
+
+
 def test_a_name_taken_twice_is_refused_and_both_are_named(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()

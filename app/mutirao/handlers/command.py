@@ -34,7 +34,7 @@ class Command:
 
     name = "command"
     result_type = Ran
-    defaults = HandlerDefaults()
+    defaults = HandlerDefaults(cancel_grace=5.0)
 
     def __init__(self, programs: Sequence[str]) -> None:
         for program in programs:

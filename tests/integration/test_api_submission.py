@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 from tests.support.api import ECHO
 from tests.support.door import Door
 
@@ -19,8 +21,26 @@ def test_a_silent_caller_gets_the_handlers_defaults(door: Door) -> None:
 
 def test_zero_is_a_value_wherever_it_is_legal(door: Door) -> None:
     backoff = {"base": 0, "cap": 0}
-    job = door.job(door.submit(priority=0, max_retries=0, backoff=backoff))
+    job = door.job(door.submit(priority=0, max_retries=0, backoff=backoff, run_at="1970-01-01T00:00:00Z"))
     assert (job["priority"], job["max_retries"], job["backoff"]) == (0, 0, {"base": 0.0, "cap": 0.0})
+    assert (job["run_at"], job["state"], job["max_attempts"]) == ("1970-01-01T00:00:00Z", "queued", 1)
+
+
+def test_an_integer_may_be_written_as_json_schema_allows(door: Door) -> None:
+    key = str(uuid4())
+    first = door.submit(priority=7.0, max_retries=0.0, idempotency_key=key)
+    assert (door.job(first)["priority"], door.job(first)["max_retries"]) == (7, 0)
+    again = door.http.post(
+        "/api/v1/jobs", json={**ECHO, "priority": 7, "max_retries": 0, "idempotency_key": key}
+    )
+    assert (again.status_code, again.json()["id"]) == (200, first)
+
+
+def test_null_is_silence_but_for_the_payload(door: Door) -> None:
+    silent = dict.fromkeys(("queue", "priority", "max_retries", "backoff", "timeout", "run_at"))
+    job = door.job(door.submit(handler="particular", payload={}, **silent, idempotency_key=None))
+    assert (job["queue"], job["priority"], job["timeout"]) == ("special", 0, 7.5)
+    assert door.job(door.submit(handler="anything", payload=None))["payload"] is None
 
 
 def test_what_the_caller_says_is_kept(door: Door) -> None:

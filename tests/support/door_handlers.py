@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mutirao.context import Context
 from mutirao.contract import handler
 from mutirao.domain.job import Backoff
 
@@ -16,4 +17,12 @@ def particular(payload: dict[str, int]) -> None:
 @handler("anything")
 def anything(payload: Any) -> Any:
     """Takes any JSON at all."""
+    return payload
+
+
+@handler("second_time", max_retries=0)
+def second_time(payload: Any, context: Context) -> Any:
+    """Takes any JSON, and returns it to whoever asks twice."""
+    if context.attempt == 1:
+        raise ValueError("once more, please")
     return payload

@@ -12,12 +12,12 @@ from uuid import UUID
 import psutil
 
 from mutirao.doctor.finding import Finding, fail, ok, warn
-from mutirao.errors import MutiraoError
-from mutirao.registry import HandlerConfig, load_registry
+from mutirao.registry import HandlerConfig, check
 from mutirao.settings import Settings
 
 _MIB = 1 << 20
 NO_ROOM, LITTLE_ROOM = 100 * _MIB, 1024 * _MIB
+_CORRECT = "correct it, see docs/handlers.md: the agent does not start without"
 _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
@@ -29,7 +29,7 @@ def node(settings: Settings) -> Iterator[Finding]:
     yield _volatile(settings.runtime_dir)
     yield _identity(settings)
     yield _running(settings)
-    yield _handlers(settings)
+    yield from _handlers(settings)
 
 
 def node_id(settings: Settings) -> UUID | None:
@@ -115,18 +115,14 @@ def _running(settings: Settings) -> Finding:
     return ok("node.agent", f"its agent runs, pid {pid}")
 
 
-def _handlers(settings: Settings) -> Finding:
-    try:
-        names = load_registry(HandlerConfig.of(settings)).names()
-    except MutiraoError as error:
-        return fail(
-            "node.handlers", error.message, error.hint or "correct it: the agent does not start without"
-        )
-    except Exception as error:  # noqa: BLE001 - it runs people's modules, which raise what they like
-        return fail(
-            "node.handlers", f"{type(error).__name__}: {error}", "correct the module; see docs/handlers.md"
-        )
-    return ok("node.handlers", f"{len(names)} load: {', '.join(names)}")
+def _handlers(settings: Settings) -> Iterator[Finding]:
+    places = check(HandlerConfig.of(settings))
+    broken = [place for place in places if place.error]
+    for place in broken:
+        yield fail("node.handlers", f"{place.origin}: {place.error}", place.hint or _CORRECT)
+    if not broken:
+        names = sorted(name for place in places for name in place.handlers)
+        yield ok("node.handlers", f"{len(names)} load: {', '.join(names)}")
 
 
 def _existing(path: Path) -> Path:

@@ -11,6 +11,8 @@ from uuid import UUID
 import pytest
 
 from mutirao.domain.views import ContractView
+from mutirao.errors import Unavailable
+from mutirao.services.contracts import ContractBook
 from mutirao.store.insights import Insights
 from tests.support.agents import AgentProcess, Site, site
 from tests.support.versions import version
@@ -127,9 +129,12 @@ def test_what_no_contract_was_named_for_is_looked_at_first(made: Versions) -> No
     assert str(bad) in node.event("contract_refused")["why"]
     door = made.contract()
     assert not door.accepted and door.nodes == []
+    with pytest.raises(Unavailable, match=f"no live node serves `count`: refused on node-1: job {bad}"):
+        ContractBook(made.insights.contracts).door("count", "handler")
     made.site.stage.jobs.cancel([bad], "somebody")
     made.site.becomes(good, "succeeded")
     assert made.ran() == [(good, 2)]
+    assert ContractBook(made.insights.contracts).door("count", "handler").contract == door.id
 
 
 def test_a_restart_refuses_nothing_that_was_served(made: Versions) -> None:

@@ -182,7 +182,7 @@ def test_adoption_against_a_cancel_leaves_one_end(stage: Stage, turn: int) -> No
 
 
 def test_everything_at_once_starts_no_job_where_its_contract_is_not_served(stage: Stage) -> None:
-    """Two versions; adopters that take jobs to and fro, a planner, workers, cancels, lost nodes."""
+    """Two versions; adopters that take jobs to and fro, a planner, workers, cancels, replays, a lost node."""
     ids = dict(zip((ECHO, OTHER), published(stage), strict=True))
     nodes = [stage.node(serves=version) for version in (ECHO, OTHER, ECHO, OTHER)]
     serves = {node.id: ids[version] for node, version in zip(nodes, (ECHO, OTHER) * 2, strict=True)}
@@ -201,6 +201,17 @@ def test_everything_at_once_starts_no_job_where_its_contract_is_not_served(stage
             rooms = [replace(room, capacity=room.load + 3) for room in survey.rooms]
             coordinator.assign(planned(survey.candidates, rooms))
 
+    def lose() -> None:
+        node = stage.node()
+        for _ in range(20):
+            coordinator.declare_lost(node.id, node.incarnation, node.counter, True)
+            node = stage.node(node.id, node.incarnation + 1)
+        stage.nodes.leave(node.id, node.incarnation)
+
+    def replay() -> None:
+        for _ in range(30):
+            stage.jobs.replay(jobs, "me")
+
     def cancel() -> None:
         for job in jobs[::5]:
             stage.jobs.cancel([job], "me")
@@ -210,14 +221,21 @@ def test_everything_at_once_starts_no_job_where_its_contract_is_not_served(stage
             for claim in node.claim(4):
                 started.append((claim.job, serves[node.id]))
                 assert contract_of(stage, claim.job) == serves[node.id]
-                again = (claim.job.int + turn) % 3 == 0
-                node.end(claim, Outcome.FAILED if again else Outcome.SUCCEEDED, delay=0.0 if again else None)
+                match (claim.job.int + turn) % 4:
+                    case 0:
+                        node.end(claim, Outcome.FAILED, delay=0.0)
+                    case 1:
+                        node.end(claim, Outcome.FAILED)
+                    case _:
+                        node.end(claim)
             node.store.return_assigned(1)
 
     everybody: list[Callable[[], None]] = [
         plan_on,
         partial(adopt_all, nodes[0], second),
         partial(adopt_all, nodes[1], first),
+        lose,
+        replay,
         cancel,
         *(partial(work, node) for node in nodes),
     ]

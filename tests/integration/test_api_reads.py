@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 
 from mutirao.domain.job import Outcome
+from tests.support.api import PROBLEM
 from tests.support.door import Door
 
 
@@ -40,7 +41,7 @@ def test_a_job_shows_its_attempts_and_its_history(door: Door) -> None:
 
 
 def test_nodes_and_status(door: Door) -> None:
-    door.submit()
+    jobs = [door.submit() for _ in range(21)]
     door.node.keep_house()
     nodes = door.http.get("/api/v1/nodes").json()["nodes"]
     assert [(node["name"], node["role"], node["status"]) for node in nodes] == [
@@ -50,4 +51,25 @@ def test_nodes_and_status(door: Door) -> None:
     status = door.http.get("/api/v1/status").json()
     assert (status["leader"], status["term"]) == ("node-1", 1)
     assert status["queue_length"] >= 1
-    assert len(status["recent_jobs"]) == 20
+    assert [job["id"] for job in status["recent_jobs"]] == jobs[:0:-1]
+
+
+def test_handlers_are_listed_and_shown_with_their_contracts(door: Door) -> None:
+    listed = door.http.get("/api/v1/handlers").json()["handlers"]
+    names = [one["handler"] for one in listed]
+    assert names == sorted(names)
+    assert {"echo", "particular", "anything"} <= set(names)
+    shown = door.http.get("/api/v1/handlers/particular").json()
+    assert shown == next(one for one in listed if one["handler"] == "particular")
+    assert shown["defaults"]["queue"] == "special"
+    assert shown["payload_schema"] == {"additionalProperties": {"type": "integer"}, "type": "object"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nobody", "Echo", "a/b", "a%2Fb", "a+b", "..", "%2E%2E", "\N{GRINNING FACE}", "x" * 256, "%00", "%ff"],
+)
+def test_an_unknown_handler_is_not_found(door: Door, name: str) -> None:
+    response = door.http.get(f"/api/v1/handlers/{name}")
+    assert response.status_code == 404
+    assert response.headers["Content-Type"] == PROBLEM

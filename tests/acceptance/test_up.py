@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -16,8 +17,24 @@ from tests.support.load import Ledger, Submitter, mix
 from tests.support.processes import Watch, children, send
 from tests.support.scenes import runs_on_a_worker, start_probes
 from tests.support.traces import overlaps
+from tests.support.waiting import until
 
 CONFLICT = 5
+GREET = """
+from dataclasses import dataclass
+
+from mutirao.contract import Context, handler
+
+
+@dataclass
+class Who:
+    name: str
+
+
+@handler("greet")
+def greet(payload: Who, context: Context) -> str:
+    return f"hello {payload.name}"
+"""
 GOAL_START = 10.0
 DRAIN = 20.0
 
@@ -51,8 +68,14 @@ def test_up_again_and_again_on_the_same_data(new_cluster: NewCluster, measure: M
 
 @pytest.mark.timeout(180, method="signal")
 def test_sigterm_lets_running_jobs_end(new_cluster: NewCluster, measure: Measure) -> None:
-    cluster = new_cluster(nodes=2).start()
+    cluster = new_cluster(nodes=2)
+    cluster.options = ["--handlers", str(_own_handlers(cluster)), "--allow-command", "/usr/bin/env"]
+    cluster.start()
     ledger = Ledger()
+    own = _submitter(cluster, ledger).one("greet", {"name": "Ana"})
+    until(lambda: cluster.state(own) == "succeeded", 20, "a handler of one's own")
+    served = "SELECT count(*) FROM node_contracts WHERE handler IN ('greet', 'command') AND refusal IS NULL"
+    assert cluster.rows(served)[0][0] == 2 * cluster.nodes
     job = start_probes(cluster, _submitter(cluster, ledger), 2, seconds=3.0)
     runs_on_a_worker(cluster, job)
     started = boottime()
@@ -62,6 +85,14 @@ def test_sigterm_lets_running_jobs_end(new_cluster: NewCluster, measure: Measure
     ended = {id: Expected(State.SUCCEEDED, ("succeeded",)) for id in job}
     cluster.drained(30)
     assert check(cluster.dsn, ledger.jobs, ended) == []
+
+
+def _own_handlers(cluster: Cluster) -> Path:
+    """A directory with one handler, as a newcomer would write it."""
+    directory = cluster.run / "handlers"
+    directory.mkdir()
+    (directory / "greet.py").write_text(GREET)
+    return directory
 
 
 def _start(cluster: Cluster, measure: Measure, name: str) -> None:

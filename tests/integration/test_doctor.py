@@ -171,6 +171,12 @@ def test_an_empty_database_and_a_foreign_server_on_the_port(
     assert "Address already in use" in found["web.alive"]["message"]
 
 
+def test_a_token_that_the_web_server_does_not_take(one: Node, tmp_path: Path) -> None:
+    with web_server(tmp_path / "web", {**one.settings, "api_token": "right"}):
+        assert one.examine(api_token="right")["web.token"]["level"] == "OK"
+        assert one.examine(api_token="wrong")["web.token"]["level"] == "FAIL"
+
+
 def test_a_redis_that_is_full_or_would_forget(tmp_path: Path, one: Node) -> None:
     with scratch_server(tmp_path, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction") as server:
         full = one.examine(redis=server.url)

@@ -10,21 +10,19 @@ from mutirao.coordination.connection import connect
 from mutirao.coordination.doctor import RedisExamination
 from mutirao.coordination.keys import Keys
 from mutirao.doctor import cluster, postgres, redis
-from mutirao.doctor.finding import Finding, Theme, fail, ok, warn
+from mutirao.doctor.finding import Finding, Theme, fail, guarded, ok, warn
 from mutirao.doctor.machine import machine
 from mutirao.doctor.node import node, node_id
 from mutirao.doctor.web import web
-from mutirao.errors import CoordinationUnavailable, MutiraoError, SettingsError
+from mutirao.errors import CoordinationUnavailable, SettingsError
 from mutirao.settings import Settings
 from mutirao.store.database import Database
 from mutirao.store.doctor import Examination, why_not
 
-_AGAIN = "mend that and examine again"
-
 
 def examine(load: Callable[[], Settings]) -> Iterator[Finding]:
     """Every finding about the node with these settings, and about the machine where there are none."""
-    yield from _guarded("machine", machine)
+    yield from guarded("machine", machine)
     try:
         settings = load()
     except SettingsError as error:
@@ -32,16 +30,7 @@ def examine(load: Callable[[], Settings]) -> Iterator[Finding]:
         return
     yield ok("settings", f"valid, for node {settings.node_name}")
     for name, theme in THEMES.items():
-        yield from _guarded(name, partial(theme, settings))
-
-
-def _guarded(name: str, theme: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    try:
-        yield from theme()
-    except (MutiraoError, OSError) as error:
-        yield fail(name, f"could not be looked at any further: {error}", getattr(error, "hint", "") or _AGAIN)
-    except Exception as error:  # noqa: BLE001 - whatever is broken here, the other themes are looked at
-        yield fail(name, f"the examination broke off: {type(error).__name__}: {error}", "report this")
+        yield from guarded(name, partial(theme, settings))
 
 
 def _stores(settings: Settings) -> Iterator[Finding]:

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mutirao.errors import MutiraoError
 from mutirao.settings import Settings
+
+_AGAIN = "mend that and examine again"
 
 
 class Level(StrEnum):
@@ -43,3 +46,13 @@ def warn(check: str, message: str, hint: str) -> Finding:
 def fail(check: str, message: str, hint: str) -> Finding:
     """To be mended."""
     return Finding(check, Level.FAIL, message, hint)
+
+
+def guarded(name: str, theme: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """What `theme` finds; where it breaks off, that is a finding, too."""
+    try:
+        yield from theme()
+    except (MutiraoError, OSError) as error:
+        yield fail(name, f"could not be looked at any further: {error}", getattr(error, "hint", "") or _AGAIN)
+    except Exception as error:  # noqa: BLE001 - whatever is broken here, the other themes are looked at
+        yield fail(name, f"the examination broke off: {type(error).__name__}: {error}", "report this")

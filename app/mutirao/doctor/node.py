@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
 import psutil
 
-from mutirao.doctor.finding import Finding, fail, ok, warn
+from mutirao.doctor.finding import Finding, fail, guarded, ok, warn
 from mutirao.registry import HandlerConfig, check
 from mutirao.settings import Settings
 
@@ -23,13 +24,13 @@ _IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 def node(settings: Settings) -> Iterator[Finding]:
     """What an agent needs of this machine before it asks anybody else."""
-    for name in ("state_dir", "runtime_dir"):
-        yield _usable(f"node.{name}", getattr(settings, name))
-    yield _room(settings.state_dir)
-    yield _volatile(settings.runtime_dir)
-    yield _identity(settings)
-    yield _running(settings)
-    yield from _handlers(settings)
+    for name, look in LOOKS.items():
+        yield from guarded(name, partial(_alone, look, settings))
+    yield from guarded("node.handlers", partial(_handlers, settings))
+
+
+def _alone(look: Callable[[Settings], Finding], settings: Settings) -> Iterator[Finding]:
+    yield look(settings)
 
 
 def node_id(settings: Settings) -> UUID | None:
@@ -40,7 +41,7 @@ def node_id(settings: Settings) -> UUID | None:
 
 
 def _usable(check: str, path: Path) -> Finding:
-    if not path.exists():
+    if not _there(path):
         hint = f"made at the first start if {_existing(path)} is writable"
         return (warn if os.access(_existing(path), os.W_OK) else fail)(check, f"{path} does not exist", hint)
     if not path.is_dir():
@@ -53,7 +54,16 @@ def _usable(check: str, path: Path) -> Finding:
     return ok(check, str(path))
 
 
-def _room(path: Path) -> Finding:
+def _state_dir(settings: Settings) -> Finding:
+    return _usable("node.state_dir", settings.state_dir)
+
+
+def _runtime_dir(settings: Settings) -> Finding:
+    return _usable("node.runtime_dir", settings.runtime_dir)
+
+
+def _room(settings: Settings) -> Finding:
+    path = settings.state_dir
     disk = os.statvfs(_existing(path))
     free, said = disk.f_bavail * disk.f_frsize, f"{disk.f_bavail * disk.f_frsize // _MIB} MiB free at {path}"
     inodes_left = disk.f_favail / disk.f_files if disk.f_files else 1.0
@@ -67,7 +77,8 @@ def _room(path: Path) -> Finding:
     return ok("node.room", said)
 
 
-def _volatile(path: Path) -> Finding:
+def _volatile(settings: Settings) -> Finding:
+    path = settings.runtime_dir
     mount, kind = _mount(path)
     if kind not in _IN_MEMORY:
         hint = "set `runtime_dir` below /run or /dev/shm: what is there must be gone after a reboot"
@@ -125,8 +136,15 @@ def _handlers(settings: Settings) -> Iterator[Finding]:
         yield ok("node.handlers", f"{len(names)} load: {', '.join(names)}")
 
 
+def _there(path: Path) -> bool:
+    # What lies behind a closed door is not there for us.
+    with suppress(PermissionError):
+        return path.exists()
+    return False
+
+
 def _existing(path: Path) -> Path:
-    return next((one for one in (path, *path.parents) if one.exists()), Path("/"))
+    return next((one for one in (path, *path.parents) if _there(one)), Path("/"))
 
 
 def _mount(path: Path) -> tuple[str, str]:
@@ -137,3 +155,13 @@ def _mount(path: Path) -> tuple[str, str]:
         if str(parent) in kinds:
             return str(parent), kinds[str(parent)]
     return "/", ""
+
+
+LOOKS: dict[str, Callable[[Settings], Finding]] = {
+    "node.state_dir": _state_dir,
+    "node.runtime_dir": _runtime_dir,
+    "node.room": _room,
+    "node.volatile": _volatile,
+    "node.identity": _identity,
+    "node.agent": _running,
+}

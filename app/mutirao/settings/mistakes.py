@@ -31,6 +31,8 @@ def _explain_one(item: Mapping[str, Any]) -> str:
         return f"unknown setting `{field}`" + (f", did you mean `{close[0]}`?" if close else "")
     if item["type"] == "missing":
         return f"`{field}` is required"
+    if item["type"] == "string_pattern_mismatch":
+        return f"`{field}`: must be letters, digits and . _ -, at most 63, and begin with a letter or digit"
     message = str(item["msg"]).removeprefix("Value error, ")
     return f"`{field}`: {message}" if field else message
 

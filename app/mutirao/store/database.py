@@ -120,7 +120,7 @@ class Database:
             connection = self._pool.getconn()
         except (PoolTimeout, psycopg.Error) as error:
             raise StoreUnavailable(
-                "PostgreSQL cannot be reached", hint="Is the server up? See `mutirao settings check`."
+                "PostgreSQL cannot be reached", hint="Is it up? `mutirao doctor` tells why."
             ) from error
         try:
             yield connection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -64,6 +65,23 @@ def ask(door: Door, path: str) -> tuple[int, str]:
         return answer.status, answer.read().decode()
 
 
+BODY = json.dumps({"handler": "echo", "payload": {"message": "hi"}}).encode()
+
+
+def half_a_request(door: Door) -> socket.socket:
+    """A submission without the last byte of its body: a worker waits for it."""
+    address = urlsplit(door.url)
+    connection = socket.create_connection((str(address.hostname), address.port or 0), timeout=20)
+    head = "POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    connection.sendall(f"{head}Content-Length: {len(BODY)}\r\n\r\n".encode() + BODY[:-1])
+    return connection
+
+
+def in_progress(door: Door) -> float:
+    """Requests being answered, the question itself included."""
+    return scrape(door)["mutirao_http_requests_in_progress", frozenset()]
+
+
 def counters(samples: Mapping[Series, float]) -> dict[Series, float]:
     return {key: value for key, value in samples.items() if key[0].endswith(("_total", "_count", "_bucket"))}
 
@@ -95,20 +113,14 @@ def test_workers_come_and_go_and_every_request_is_counted_once(door: Door) -> No
 def test_a_killed_worker_leaves_its_counts_and_takes_what_it_was_doing(door: Door) -> None:
     for _ in range(10):
         ask(door, f"/{uuid4()}")
-    address = urlsplit(door.url)
-    half = b"POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\n"
-    half += b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n"
-    waiting = [socket.create_connection((str(address.hostname), address.port or 0)) for _ in range(6)]
-    for connection in waiting:
-        connection.sendall(half)
-    in_progress = ("mutirao_http_requests_in_progress", frozenset[tuple[str, str]]())
-    until(lambda: scrape(door)[in_progress] == len(waiting) + 1, 10, "every request has reached a worker")
+    waiting = [half_a_request(door) for _ in range(6)]
+    until(lambda: in_progress(door) == len(waiting) + 1, 10, "every request has reached a worker")
     before, workers = scrape(door), set(children(door.pid))
     for worker in workers:
         os.kill(worker, signal.SIGKILL)
     until(lambda: len(set(children(door.pid)) - workers) == WORKERS, 20, "all are replaced")
+    assert in_progress(door) == 1
     after = scrape(door)
-    assert after[in_progress] == 1  # the scrape itself
     assert {key: value for key, value in counters(before).items() if after[key] < value} == {}
     for connection in waiting:
         connection.close()
@@ -142,3 +154,24 @@ def test_a_runtime_directory_that_cannot_be_used_is_named(tmp_path: Path, postgr
         "web_port": free_port(),
     }
     assert f"cannot keep metrics in {tmp_path}/file/web-metrics" in refused(tmp_path, settings)
+
+
+def test_told_to_stop_it_finishes_what_it_has_begun(
+    tmp_path: Path, postgres_dsn: str, redis_url: str
+) -> None:
+    with open_door(tmp_path, postgres_dsn, redis_url, web_workers=2) as door:
+        begun = [half_a_request(door) for _ in range(4)]
+        until(lambda: in_progress(door) == len(begun) + 1, 10, "every request has reached a worker")
+        os.kill(door.pid, signal.SIGTERM)
+        until(lambda: not reachable(door), 10, "it takes no more")
+        for connection in begun:
+            connection.sendall(BODY[-1:])
+            assert connection.recv(65536).startswith(b"HTTP/1.1 201 ")
+            connection.close()
+        assert door.count() == len(begun)
+
+
+def reachable(door: Door) -> bool:
+    address = urlsplit(door.url)
+    with closing(socket.socket()) as connection:
+        return connection.connect_ex((address.hostname, address.port)) == 0

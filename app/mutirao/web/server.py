@@ -7,12 +7,24 @@ from typing import Any
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
+from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped]
 
 from mutirao.services.listening import listen
 from mutirao.settings import Settings
 from mutirao.web.shared_metrics import Places
 
 THREADS = 8
+
+
+class Worker(ThreadWorker):  # type: ignore[misc]
+    """A worker of threads that lets go of the socket as soon as it stops, not with its last answer."""
+
+    def set_accept_enabled(self, enabled: bool) -> None:
+        """Told for the last time when the worker stops: whoever comes then is refused, and asks elsewhere."""
+        super().set_accept_enabled(enabled)
+        if not self.alive:
+            for listener in self.sockets:
+                listener.close()
 
 
 class Server(BaseApplication):  # type: ignore[misc]
@@ -29,7 +41,7 @@ class Server(BaseApplication):  # type: ignore[misc]
         options: dict[str, Any] = {
             "bind": f"fd://{self._listener}",
             "workers": self._settings.web_workers,
-            "worker_class": "gthread",
+            "worker_class": Worker,
             "threads": THREADS,
             "max_requests": self._settings.web_max_requests,
             "max_requests_jitter": self._settings.web_max_requests // 5,

@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
-from tests.support.api import ECHO
-from tests.support.door import open_door
+import httpx
+
+from tests.support.api import ECHO, PROBLEM
+from tests.support.door import Door, open_door
+from tests.support.stage import at_once
 from tests.support.waiting import until
+
+DOCUMENT = "/api/v1/openapi.json"
+NOBODY = UUID(int=1)
+BODIES = {
+    "/api/v1/jobs": ECHO,
+    "/api/v1/jobs/batch": {"jobs": [ECHO]},
+    "/api/v1/dead-letters/replay": {"ids": [str(NOBODY)]},
+    "/api/v1/dead-letters/discard": {"filter": {}},
+}
+
+
+def calls(door: Door) -> list[tuple[str, str, Any]]:
+    """A right call of every operation that asks the store."""
+    paths = door.http.get(DOCUMENT).json()["paths"]
+    query = {"/api/v1/jobs/summaries": f"?ids={NOBODY}"}
+    return [
+        (
+            method.upper(),
+            path.format(job_id=NOBODY, name="echo") + query.get(path, ""),
+            BODIES.get(path) if "requestBody" in operation else None,
+        )
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+        if path != DOCUMENT
+    ]
+
+
+def ask(door: Door, method: str, path: str, body: Any) -> httpx.Response:
+    return door.http.request(method, path, json=body)
 
 
 def test_without_redis_everything_works(tmp_path: Path, postgres_dsn: str) -> None:
@@ -15,6 +49,10 @@ def test_without_redis_everything_works(tmp_path: Path, postgres_dsn: str) -> No
     with open_door(tmp_path, postgres_dsn, f"unix://{tmp_path}/nowhere.sock") as door:
         job = door.submit()
         assert door.http.post(f"/api/v1/jobs/{job}/cancel").status_code == 200
+        for method, path, body in calls(door):
+            # The ids of what is asked about are nobody's.
+            wanted = {404} if f"/{NOBODY}" in path else {200, 201}
+            assert ask(door, method, path, body).status_code in wanted, path
         ready = door.http.get("/readyz")
         assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
         assert ready.json()["dependencies"]["redis"]["ok"] is False
@@ -28,14 +66,13 @@ def test_without_postgres_the_answer_is_503_and_all_is_well_again_afterwards(
         door.submit()
         database_server.postgres.stop()
         try:
-            for response in (
-                door.http.post("/api/v1/jobs", json=ECHO),
-                door.http.get("/api/v1/jobs"),
-                door.http.get("/"),
-                door.http.get("/readyz"),
-            ):
-                assert response.status_code == 503
-                assert int(response.headers["Retry-After"]) > 0
+            asked = [("GET", "/", None), ("GET", "/readyz", None), *calls(door)]
+            answers = at_once([partial(ask, door, *one) for one in asked])
+            for (method, path, _), answer in zip(asked, answers, strict=True):
+                assert answer.status_code == 503, (method, path, answer.text)
+                assert int(answer.headers["Retry-After"]) > 0
+            assert {answer.headers["Content-Type"] for answer in answers[2:]} == {PROBLEM}
+            assert door.http.get(DOCUMENT).status_code == 200
             assert door.http.get("/readyz").json()["dependencies"]["postgres"]["ok"] is False
             assert door.http.get("/livez").status_code == 200
             assert "mutirao_store_up 0.0" in door.http.get("/metrics").text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -15,6 +15,7 @@ from mutirao.errors import ContractError
 from mutirao.handlers import built_in
 from mutirao.handlers.deployed import sources
 from mutirao.handlers.modules import entry_point_handlers, import_handlers
+from mutirao.handlers.seal import seal_of
 from mutirao.handlers.source import Source
 
 if TYPE_CHECKING:  # a runner does without settings
@@ -25,13 +26,17 @@ ENTRY_POINTS = "mutirao.handlers"
 
 @dataclass(frozen=True, slots=True)
 class HandlerConfig:
-    """Where handlers come from; `modules` are dotted names, or paths of `.py` files; '' is no directory."""
+    """Where handlers come from; `modules` are dotted names, or paths of `.py` files; '' is no directory.
+
+    With a `seal`, the files must still be those it was made of.
+    """
 
     checksum_roots: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     directory: str = ""
     commands: tuple[str, ...] = ()
     http_hosts: tuple[str, ...] = ()
+    seal: str = ""
 
     @classmethod
     def of(cls, settings: Settings) -> HandlerConfig:
@@ -43,6 +48,10 @@ class HandlerConfig:
             commands=tuple(map(str, settings.commands)),
             http_hosts=tuple(settings.http_hosts),
         )
+
+    def sealed(self) -> HandlerConfig:
+        """The same, for the files as they are now."""
+        return replace(self, seal=seal_of(self.modules, self.directory))
 
     def __post_init__(self) -> None:
         # Runners work in another directory than the agent.
@@ -99,6 +108,9 @@ class Registry:
 
 def load_registry(config: HandlerConfig) -> Registry:
     """Every handler of this node; ContractError if one breaks the protocol or a name is taken twice."""
+    if config.seal and config.seal != seal_of(config.modules, config.directory):
+        # A payload that fits what the agent has published must not be judged by anything else.
+        raise ContractError("the handlers' files have changed since the agent was started: restart it")
     registry = Registry()
     for source in _sources(config):
         for handler in source.load():

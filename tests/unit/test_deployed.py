@@ -185,6 +185,20 @@ def test_a_name_taken_twice_is_refused_and_both_files_are_named(directory: Path)
     assert str(second) in refusal.message
 
 
+def test_a_seal_follows_contracts_and_not_programs(directory: Path) -> None:
+    def seal() -> str:
+        return HandlerConfig(directory=str(directory)).sealed().seal
+
+    seals = [seal()]
+    for name in ("greet.py", "_words.py", "tool.json", "greet.py"):
+        write(directory, name, str(len(seals)))
+        seals.append(seal())
+    assert len(set(seals)) == 5
+    write(directory, "tool", "#!/bin/sh", 0o755)
+    write(directory, "README.md", "")
+    assert seal() == seals[-1]
+
+
 def test_a_check_tells_all_at_once(directory: Path) -> None:
     good = program(directory, "good", "cat")
     bad = program(directory, "bad", "cat", payload={"type": "objekt"})

@@ -56,7 +56,7 @@ class Agent:
         )
         self._nodes = NodeStore(self._database)
         self._identity = NodeIdentity(settings.state_dir, settings.runtime_dir)
-        config = HandlerConfig.of(settings)
+        config = HandlerConfig.of(settings).sealed()
         registry = load_registry(config)
         contracts = registry.contracts()
         self._fitting = Fitting(

@@ -221,4 +221,6 @@ def _handler_label(handler: str) -> str:
         if len(_handlers) >= HANDLERS:
             return OTHER
         _handlers.add(handler)
+        # Else the share of successes of a handler that only fails would not be 0 but nothing.
+        _ended(handler, "succeeded")
     return handler

@@ -69,6 +69,7 @@ def test_every_attempt_is_counted_once_and_series_stay_few(lone: tuple[Site, Age
     made, agent = lone
     made.becomes(made.submit("fail", {"times": 1}, backoff=Backoff(0.05, 0.05)), "succeeded")
     made.becomes(made.submit("fail", {}, max_retries=0), "dead")
+    assert settled(agent, 3)["mutirao_retries_total",] == 1
     wander(made)
     seen = settled(agent, 23)
     assert seen["mutirao_attempts_started_total",] == 23

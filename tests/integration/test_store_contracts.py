@@ -319,6 +319,34 @@ def test_the_door_goes_by_the_newest_that_is_served_then_by_the_last_that_was(st
     assert door(stage).id == second, "published last"
 
 
+def test_the_door_changes_with_a_version_not_with_a_restart(stage: Stage) -> None:
+    first, second = published(stage)
+    one, other = stage.node(), stage.node()
+    two = stage.node(serves=OTHER)
+    one = stage.node(one.id, one.incarnation)
+    assert door(stage).id == second
+    for node in (one, other):
+        stage.nodes.leave(node.id, node.incarnation)
+    stage.node(one.id, one.incarnation + 1)
+    assert door(stage).id == second
+    two = stage.node(two.id, two.incarnation, OTHER)
+    assert door(stage).id == second
+    stage.node(other.id, other.incarnation + 1, OTHER)
+    back = stage.node(two.id, two.incarnation)
+    assert door(stage).id == second, "some still serve the newer one"
+    stage.nodes.leave(back.id, back.incarnation)
+
+
+def test_going_back_changes_the_door_at_once(stage: Stage) -> None:
+    first, second = published(stage)
+    one, two = stage.node(serves=OTHER), stage.node(serves=OTHER)
+    assert door(stage).id == second
+    stage.node(one.id, one.incarnation)
+    assert door(stage).id == first
+    stage.node(two.id, two.incarnation, OTHER)
+    assert door(stage).id == first
+
+
 def test_what_was_only_ever_refused_is_no_door(stage: Stage) -> None:
     node = stage.node(serves=replace(ECHO, refusal="job 1: payload.x: no"))
     view = door(stage)

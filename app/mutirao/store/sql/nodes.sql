@@ -31,15 +31,18 @@ ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation, counter = k
 RETURNING counter
 
 -- name: publish_contracts
--- Makes contracts known to every door; one that is known already is only dated anew, and described.
-INSERT INTO contracts (handler, fingerprint, description, payload_schema, result_schema, defaults)
+-- Makes contracts known to every door; one that is known is dated anew only if nobody served it just now (nor this
+-- node's own past): so that a restart of one node does not change what the doors go by, and going back does.
+INSERT INTO contracts AS known (handler, fingerprint, description, payload_schema, result_schema, defaults)
 SELECT handler, fingerprint, description, payload_schema::jsonb, result_schema::jsonb, defaults::jsonb
 FROM unnest(%(handlers)s::text[], %(fingerprints)s::text[], %(descriptions)s::text[],
             %(payload_schemas)s::text[], %(result_schemas)s::text[], %(defaults)s::text[])
     AS given (handler, fingerprint, description, payload_schema, result_schema, defaults)
 ORDER BY handler, fingerprint
 ON CONFLICT (handler, fingerprint) DO UPDATE
-SET published_at = clock_timestamp(), description = excluded.description
+SET description = excluded.description,
+    published_at = CASE WHEN EXISTS (SELECT FROM served WHERE served.contract = known.id)
+                        THEN known.published_at ELSE clock_timestamp() END
 
 -- name: forget_node_contracts
 -- Clears what the node's former incarnation served.

@@ -320,7 +320,7 @@ def test_the_door_goes_by_the_newest_that_is_served_then_by_the_last_that_was(st
 
 
 def test_the_door_changes_with_a_version_not_with_a_restart(stage: Stage) -> None:
-    first, second = published(stage)
+    _, second = published(stage)
     one, other = stage.node(), stage.node()
     two = stage.node(serves=OTHER)
     one = stage.node(one.id, one.incarnation)

@@ -9,7 +9,15 @@ from pathlib import Path
 import click
 
 from mutirao.cli.main import EXIT_CODES, VERBS
-from mutirao.domain.views import NodeView, StatusView
+from mutirao.domain.views import (
+    AttemptView,
+    AuditView,
+    ContractView,
+    DeadLetter,
+    JobView,
+    NodeView,
+    StatusView,
+)
 from mutirao.services.requests import JobRequest
 from mutirao.settings import Settings
 from mutirao.web.factory import create_app
@@ -41,8 +49,8 @@ def test_every_endpoint_is_documented_and_exists() -> None:
 
 def test_every_field_is_documented() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", API, re.MULTILINE)) == set(JobRequest.model_fields)
-    for view in (NodeView, StatusView):
-        missing = [name for name in view.__struct_fields__ if f"`{name}`" not in API]
+    for view in (JobView, AttemptView, AuditView, DeadLetter, ContractView, NodeView, StatusView):
+        missing = [name for name in view.__struct_fields__ if not re.search(f'[`"]{name}[`"]', API)]
         assert set(missing) <= {"registered_at", "redis_on", "holder", "counted_at"}
 
 

@@ -160,6 +160,15 @@ def test_the_next_job_has_its_streams_whole(one: Runners, harm: str) -> None:
     assert said(found[after.job_id]).endswith("x\nwhole")
 
 
+def test_a_child_that_makes_the_pipe_unblocking_costs_its_parent_nothing(one: Runners) -> None:
+    python = """
+subprocess.run([sys.executable, "-c", "import os; os.set_blocking(1, False)"], check=True)
+for _ in range(40): print("x" * 99_999)
+"""
+    finished = end_of(one, do(python))
+    assert (finished.outcome, size(finished)) == (Outcome.SUCCEEDED, 4_000_000)
+
+
 def test_a_write_that_holds_the_interpreter_lock_does_not_block_for_ever(one: Runners) -> None:
     """Nothing in the runner could read its pipe: no other thread of it runs meanwhile."""
     python = f"""

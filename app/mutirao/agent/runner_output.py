@@ -9,11 +9,14 @@ import logging
 import os
 import sys
 import termios
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from mutirao.agent.shared import Shared
 from mutirao.agent.spawning import OUTPUT
 from mutirao.context import LOGGER
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 _OUT, _ERROR = 1, 2
 
@@ -91,8 +94,17 @@ class _Prompt(io.TextIOWrapper):
         return size
 
 
+class _Patient(io.FileIO):
+    """Waits for room, whoever of its holders has asked not to: some programs do, for all of them."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        while (size := super().write(data)) is None:
+            os.set_blocking(self.fileno(), True)
+        return size
+
+
 def _stream(descriptor: int) -> _Prompt:
-    raw = io.FileIO(descriptor, "w", closefd=False)
+    raw = _Patient(descriptor, "w", closefd=False)
     return _Prompt(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
 
 

@@ -18,6 +18,7 @@ from psycopg import sql
 from mutirao.embedded.postgres import Postgres
 from mutirao.embedded.valkey import Valkey
 from tests.support.door import Door, open_door
+from tests.support.http_server import Site, site
 
 # Committed rows need not survive the machine here; all else is as in production.
 FAST = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "64MB"}
@@ -126,3 +127,18 @@ def door(
     with open_door(server_home / "door", dsn, redis_server.url) as opened:
         yield opened
     database_server.drop(dsn)
+
+
+@pytest.fixture(scope="module")
+def running_site() -> Iterator[Site]:
+    with site() as made:
+        yield made
+
+
+@pytest.fixture
+def here(running_site: Site) -> Site:
+    """A web site that says hello and has been asked nothing yet."""
+    running_site.asked.clear()
+    running_site.answers.clear()
+    running_site.answers["/"] = (200, {"Content-Type": "text/plain"}, b"hello")
+    return running_site

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from mutirao.cli.main import VERBS
 from mutirao.context import LONGEST_KEY, LONGEST_NOTE
 from mutirao.contract import LARGEST_RESULT, LONGEST_GRACE, Discard, HandlerDefaults
 from mutirao.handlers import built_in
@@ -83,6 +88,21 @@ def test_the_examples_are_those_shown() -> None:
     for name, path in examples.items():
         assert path.read_text(encoding="utf-8") == FILES[name]
     assert examples["disk_free.sh"].stat().st_mode & 0o111
+
+
+def test_the_commands_shown_are_commands(directory: Path) -> None:
+    shown = re.findall(r"^\$ mutirao (\w+) (.*)$", PAGE, re.MULTILINE)
+    assert len(shown) >= 6
+    for verb, rest in shown:
+        command = importlib.import_module(VERBS[verb][0]).command
+        arguments = shlex.split(rest.replace("~/handlers", str(directory)))
+        if isinstance(command, click.Group):
+            assert arguments[0] in command.commands
+            command, arguments = command.commands[arguments[0]], arguments[1:]
+        with command.make_context(verb, list(arguments)):  # parsed, not run
+            pass
+        if verb == "handlers" and command.name in {"check", "run"}:
+            assert CliRunner().invoke(command, arguments).exit_code == 0
 
 
 def test_every_field_and_default_is_on_the_page() -> None:

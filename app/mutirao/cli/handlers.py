@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from mutirao.cli.completing import complete_handlers
+from mutirao.cli.handlers_here import check, run
 from mutirao.cli.rest import connected, emit_json, heading, json_option, pairs, table
 from mutirao.client.rest import Rest
 
@@ -16,12 +17,18 @@ EPILOG = """\b
 Examples:
   mutirao handlers list
   mutirao handlers show checksum
+  mutirao handlers check ./handlers
+  mutirao handlers run echo '{"message": "hi"}'
 """
 
 
 @click.group(epilog=EPILOG)
 def command() -> None:
-    """List, show or check handlers."""
+    """List and show the cluster's handlers; check and try your own."""
+
+
+command.add_command(check)
+command.add_command(run)
 
 
 @command.command("list", epilog="\b\nExample:\n  mutirao handlers list --json | jq -r .handlers[].handler")

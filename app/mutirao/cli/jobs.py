@@ -200,4 +200,5 @@ def output(nodes: Rest, job_id: object, attempt: int | None, as_json: bool) -> N
         click.echo(f"{found['output_dropped']} bytes before this were not kept", err=True)
     text = found["output"] or ""
     # A terminal must not be driven by what a handler wrote; a file gets it as it is.
-    click.echo(printable(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n") and bool(text))
+    shown = printable(text) if sys.stdout.isatty() else text
+    click.echo(shown, nl=bool(text) and not text.endswith("\n"), color=True)

@@ -30,7 +30,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "completion": ("mutirao.cli.completion", "Print what completes commands in your shell."),
     "dead-letter": ("mutirao.cli.dead_letter", "List, show, replay or discard dead jobs."),
     "doctor": ("mutirao.cli.doctor", "Examine this node from the inside."),
-    "handlers": ("mutirao.cli.handlers", "List, show or check handlers."),
+    "handlers": ("mutirao.cli.handlers", "List, show, check or try handlers."),
     "jobs": ("mutirao.cli.jobs", "List, show, follow or cancel jobs."),
     "migrate": ("mutirao.cli.migrate", "Bring the database schema up to date."),
     "nodes": ("mutirao.cli.nodes", "List the nodes."),
@@ -115,7 +115,8 @@ def report(error: MutiraoError, *, as_json: bool = False) -> None:
 def _problem(error: MutiraoError) -> dict[str, Any]:
     problem: dict[str, Any] = {"type": f"urn:mutirao:problem:{error.code}", "detail": error.message}
     if isinstance(error, InvalidInput) and error.field:
-        problem["errors"] = [{"field": error.field, "message": error.message}]
+        first = {"field": error.field, "message": error.message}
+        problem["errors"] = getattr(error, "errors", [first])
     if error.hint:
         problem["hint"] = error.hint
     return {**problem, "exit_code": exit_code(error)}

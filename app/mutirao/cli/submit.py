@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from mutirao.cli.completing import complete_handlers
 from mutirao.cli.following import follow
 from mutirao.cli.jobfile import JobFile
 from mutirao.cli.moments import Moment
+from mutirao.cli.payload import FORMS, read_payload
 from mutirao.cli.progress import progress
 from mutirao.cli.rest import connected, emit_json, json_option, pairs
 from mutirao.client.answers import Document
@@ -26,9 +25,9 @@ BATCH = 1000
 
 EPILOG = """\b
 Examples:
-  mutirao submit echo --payload '{"message": "hi"}' --wait
-  mutirao submit checksum --payload @request.json --priority 9
-  echo '{"seconds": 5}' | mutirao submit sleep --payload - --json
+  mutirao submit echo '{"message": "hi"}' --wait
+  mutirao submit checksum @request.json --priority 9
+  echo '{"seconds": 5}' | mutirao submit sleep - --json
   mutirao submit --file jobs.jsonl --key nightly-2026-11-30 --wait
 
 A line of a file is {"handler": "echo", "payload": {"message": "hi"}}, with any other field of the API.
@@ -40,7 +39,8 @@ Exit codes: 0 submitted (with --wait: all succeeded), 1 a job ended dead or canc
 
 @click.command(epilog=EPILOG)
 @click.argument("handler", required=False, shell_complete=complete_handlers)
-@click.option("--payload", metavar="JSON|@FILE|-", help="The payload.  [default: {}]")
+@click.argument("payload", metavar=f"[{FORMS}]", required=False)
+@click.option("--payload", "named_payload", metavar=FORMS, help="The same.  [default: {}]")
 @click.option("--file", metavar="FILE|-", type=click.Path(allow_dash=True),
               help="Submit many: a JSON object a line.")  # fmt: skip
 @click.option("--queue", help="Else the handler's default.")
@@ -58,6 +58,8 @@ Exit codes: 0 submitted (with --wait: all succeeded), 1 a job ended dead or canc
 def command(
     nodes: Rest,
     handler: str | None,
+    payload: str | None,
+    named_payload: str | None,
     file: str | None,
     key: str | None,
     wait: bool,
@@ -65,12 +67,26 @@ def command(
     as_json: bool,
     **fields: Any,
 ) -> None:
-    """Submit a job for HANDLER and print its id, or all jobs of a file."""
+    """Submit a job for HANDLER and print its id, or all jobs of a file.
+
+    The payload is JSON, @ and the name of a file that holds it, or - for standard input.
+    """
     if (handler is None) == (file is None):
         raise click.UsageError("name either a HANDLER or a --file")
+    if payload is not None and named_payload is not None:
+        raise click.UsageError("the payload is given twice")
+    payload = named_payload if payload is None else payload
     if handler is not None:
-        _one(nodes, _request(handler, key, **fields), timeout if wait else None, wait=wait, as_json=as_json)
+        _one(
+            nodes,
+            _request(handler, payload, key, **fields),
+            timeout if wait else None,
+            wait=wait,
+            as_json=as_json,
+        )
         return
+    if payload is not None:
+        raise click.UsageError("with --file, payloads belong into its lines")
     given = [f"--{name.replace('_', '-')}" for name, value in fields.items() if value is not None]
     if given:
         raise click.UsageError(f"with --file, {given[0]} belongs into its lines")
@@ -79,9 +95,9 @@ def command(
 
 def _request(
     handler: str,
+    payload: str | None,
     key: str | None,
     *,
-    payload: str | None,
     backoff_base: float | None,
     backoff_cap: float | None,
     job_timeout: float | None,
@@ -96,26 +112,6 @@ def _request(
         idempotency_key=key,
         **fields,
     )
-
-
-def read_payload(given: str) -> msgspec.Raw:
-    """The payload's text: as given, from a file (`@name`), or from standard input (`-`)."""
-    if given == "-":
-        text = sys.stdin.read()
-    elif given.startswith("@"):
-        try:
-            text = Path(given[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidInput("payload", f"{given[1:]}: {error}") from None
-    else:
-        text = given
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(
-            "payload", f"is not JSON: {error}", hint='for example \'{"message": "hi"}\''
-        ) from None
-    return msgspec.Raw(text.encode("utf-8", "surrogatepass"))
 
 
 def _one(nodes: Rest, asked: Request, timeout: float | None, *, wait: bool, as_json: bool) -> None:

@@ -34,6 +34,15 @@ class Document:
         return typed(self.text, kind)
 
 
+class Refused(InvalidInput):
+    """What a server will not take; `errors` are all the fields it found wrong, `field` is the first one."""
+
+    def __init__(self, errors: list[dict[str, str]], *, hint: str = "") -> None:
+        others = "".join(f"; {one['field']}: {one['message']}" for one in errors[1:])
+        super().__init__(errors[0]["field"], errors[0]["message"] + others, hint=hint)
+        self.errors = errors
+
+
 class NoAnswer(Unavailable):
     """One address gave no usable answer; the next may.
 
@@ -80,8 +89,5 @@ def _error(response: httpx.Response, problem: Mapping[str, Any]) -> MutiraoError
     if status >= 500:
         after = response.headers.get("Retry-After", "")
         return NoAnswer(detail, hint=hint, after=float(after) if after.isdecimal() else 0.0)
-    wrong = [(one["field"], one["message"]) for one in problem.get("errors", []) if one.get("field")]
-    if not wrong:
-        return InvalidInput("", detail, hint=hint)
-    others = "".join(f"; {field}: {message}" for field, message in wrong[1:])
-    return InvalidInput(wrong[0][0], wrong[0][1] + others, hint=hint)
+    wrong = [one for one in problem.get("errors", []) if one.get("field")]
+    return Refused(wrong, hint=hint) if wrong else InvalidInput("", detail, hint=hint)

@@ -10,7 +10,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutirao.domain.placement import FEW, Candidate, Room, plan, prefetch
+from mutirao.domain.placement import FEW, Candidate, Outlook, Room, plan, prefetch
 
 CONTRACTS = [3, 1, 2]
 UNKNOWN = 0
@@ -141,3 +141,34 @@ def test_long_jobs_are_held_one_for_each_slot(number: int, mean: float) -> None:
 @given(slots, st.floats(0.0025, 1.0))
 def test_what_is_held_beyond_one_for_each_slot_ends_within_the_horizon(number: int, mean: float) -> None:
     assert prefetch(number, mean) * mean <= number * 1.0 + 1e-9
+
+
+@given(
+    before=st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 3000), st.booleans()), max_size=20),
+    depth=st.integers(0, 1999),
+)
+def test_what_room_is_left_for_is_found_however_far_down_it_waits(
+    before: list[tuple[int, int, bool]], depth: int
+) -> None:
+    outlook = Outlook(64, 2000)
+    for seen, planned, left in before:
+        seen = min(seen, outlook.size)
+        outlook.learn(seen, min(seen, planned), left)
+        assert 64 <= outlook.size <= 2000
+    looks = 1
+    while depth >= outlook.size:  # nobody can run what is seen, and there is room for what is not
+        assert outlook.learn(outlook.size, 0, room_left=True), "it must look again at once"
+        looks += 1
+    assert looks <= 6
+
+
+def test_a_look_is_about_as_far_as_rounds_get() -> None:
+    outlook = Outlook(64, 2000)
+    while outlook.learn(outlook.size, min(outlook.size, 500), room_left=False):
+        pass
+    assert outlook.size == 512
+    for _ in range(10):
+        assert not outlook.learn(outlook.size, 100, room_left=False)
+    assert outlook.size == 256
+    assert outlook.learn(outlook.size, 256, room_left=True)
+    assert not outlook.learn(0, 0, room_left=True)

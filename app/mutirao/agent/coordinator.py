@@ -8,7 +8,7 @@ from uuid import UUID
 from mutirao import metrics
 from mutirao.agent.beating import Beating
 from mutirao.agent.elector import Elector
-from mutirao.domain.placement import plan
+from mutirao.domain.placement import Outlook, plan
 from mutirao.errors import Fenced, Unavailable
 from mutirao.logs import get_logger
 from mutirao.loop import Loop, Timetable, boottime
@@ -20,6 +20,7 @@ log = get_logger(__name__)
 
 # Jobs looked at in one round; more would only make one transaction longer.
 ROUND = 2000
+GLANCE = 64
 POLL = 0.5
 # What a round has left over waits for the nodes to say more of what they can take.
 NEXT_ROUND = 0.01
@@ -58,6 +59,7 @@ class Coordinator:
         self._office: TermHeld | None = None
         self._timetable = Timetable()
         self._due_at = 0.0
+        self._outlook = Outlook(GLANCE, ROUND)
         self._loop = Loop("coordinator", self._run_once, retry=0.5)
         # Apart: nobody's start may wait for a count.
         self._counting = Loop("counting", self._count)
@@ -138,14 +140,16 @@ class Coordinator:
 
     def _assign(self, store: AssignmentStore) -> float:
         stale = self._beating.stale()
-        survey = store.survey(ROUND)
+        survey = store.survey(self._outlook.size)
         rooms = [room for room in survey.rooms if room.node not in stale]
         planned = plan(survey.candidates, rooms)
         given = store.assign(planned) if planned else {}
         if given:
             metrics.JOBS_ASSIGNED.inc(sum(given.values()))
             self._announce(given)
-        if sum(given.values()) < len(planned) or len(planned) == ROUND:
+        room_left = sum(room.free for room in rooms) > len(planned)
+        again = self._outlook.learn(len(survey.candidates), len(planned), room_left)
+        if again or sum(given.values()) < len(planned):
             return 0.0
         if planned and len(planned) < len(survey.candidates):
             return NEXT_ROUND

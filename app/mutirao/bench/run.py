@@ -25,6 +25,8 @@ BATCH = 1000
 SINGLES = 1000
 BATCH_CONNECTIONS = 4
 SINGLE_CONNECTIONS = 8
+# Counting what is left takes from what is measured.
+LOOK_EVERY = 1.0
 # Without one job less in so many seconds, something is wrong.
 STALL = 60.0
 
@@ -123,5 +125,5 @@ def _fewer(cluster: PrivateCluster, before: int) -> int:
         seen = cluster.outcomes.live()
         return seen < before
 
-    cluster.wait(moved, STALL, f"still {before} jobs", every=0.25)
+    cluster.wait(moved, STALL, f"still {before} jobs", every=LOOK_EVERY)
     return seen

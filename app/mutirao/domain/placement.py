@@ -106,6 +106,30 @@ def _least_loaded(
     return None
 
 
+class Outlook:
+    """How far down the queue a round looks: about as far as rounds have lately got, further when in doubt.
+
+    Whoever looks at thousands of jobs to place a hundred wastes most of the look.
+    """
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least, self._most = least, most
+        self.size = least
+
+    def learn(self, seen: int, planned: int, room_left: bool) -> bool:
+        """Takes in a round that saw so many jobs and placed some; True: look again at once.
+
+        With room left behind jobs that found none there may be others further down that it is for (I7).
+        """
+        full = seen == self.size
+        if full and (planned == seen or room_left):
+            grown, self.size = self.size, min(self._most, 2 * self.size)
+            return planned == seen or self.size > grown
+        if planned * 4 < self.size:
+            self.size = max(self._least, self.size // 2)
+        return False
+
+
 def prefetch(slots: int, mean_seconds: float, *, horizon: float = 1.0, most_per_slot: int = 400) -> int:
     """How many jobs a node should hold: what its slots finish in `horizon` seconds, at least one each."""
     if mean_seconds <= 0:

@@ -152,8 +152,8 @@ def test_what_room_is_left_for_is_found_however_far_down_it_waits(
 ) -> None:
     outlook = Outlook(64, 2000)
     for seen, planned, left in before:
-        seen = min(seen, outlook.size)
-        outlook.learn(seen, min(seen, planned), left)
+        bounded = min(seen, outlook.size)
+        outlook.learn(bounded, min(bounded, planned), left)
         assert 64 <= outlook.size <= 2000
     looks = 1
     while depth >= outlook.size:  # nobody can run what is seen, and there is room for what is not

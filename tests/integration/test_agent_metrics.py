@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 import httpx
+import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -111,6 +112,19 @@ def test_a_port_that_is_taken_is_named(lone: tuple[Site, AgentProcess]) -> None:
     assert second.ended() == 5
     assert f"port {agent.port} on 127.0.0.1 is taken" in second.text()
     assert "agent_port" in second.text()
+
+
+def test_no_start_waits_for_a_count(lone: tuple[Site, AgentProcess]) -> None:
+    """A long queue takes long to count: here for as long as the test likes."""
+    made, _ = lone
+    waiting = "SELECT 1 FROM pg_locks WHERE relation = 'mutirao.state_counts'::regclass AND NOT granted"
+    with psycopg.connect(made.dsn) as connection:
+        connection.execute("LOCK TABLE mutirao.state_counts IN ACCESS EXCLUSIVE MODE")
+        until(lambda: connection.execute(waiting).fetchone(), 20.0, "the coordinator counts")
+        made.becomes(made.submit("echo", {"message": "hi"}), "succeeded")
+        assert connection.execute(waiting).fetchone() is not None
+    counted = "SELECT 1 FROM state_counts WHERE counted_at > now() - interval '3 s'"
+    until(lambda: made.stage.rows(counted), 20.0, "it counts again")
 
 
 def test_attempts_lost_with_a_node_are_counted_where_the_loss_is_written(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import re
 import typing
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from pydantic import BaseModel, ConfigDict
 
 from mutirao.context import Context, ContextLost, Discard, Failure, Retry
-from mutirao.domain.job import Backoff
+from mutirao.domain.job import LONGEST, MOST_RETRIES, QUEUE_NAME, Backoff
 from mutirao.errors import ContractError
 
 __all__ = [
@@ -61,18 +60,19 @@ class HandlerDefaults:
     cancel_grace: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.timeout) and self.timeout > 0):
-            raise ContractError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
-        if self.max_retries < 0:
-            raise ContractError(f"max_retries must not be negative: {self.max_retries!r}")
-        if not 0 <= self.priority <= 9:
-            raise ContractError(f"priority must be between 0 and 9: {self.priority!r}")
-        if not 0 <= self.cancel_grace <= LONGEST_GRACE:
-            raise ContractError(
-                f"cancel_grace must be from 0 to {LONGEST_GRACE:g} seconds, not {self.cancel_grace!r}"
-            )
-        if not all(math.isfinite(bound) and bound >= 0 for bound in (self.backoff.base, self.backoff.cap)):
-            raise ContractError(f"backoff must be of seconds from 0 up, not {self.backoff!r}")
+        seconds = f"seconds, at most {LONGEST:g}"
+        for name, value, right, wanted in (
+            ("queue", self.queue, re.fullmatch(QUEUE_NAME, self.queue), f"like {QUEUE_NAME}"),
+            ("timeout", self.timeout, 0 < self.timeout <= LONGEST, f"above 0 {seconds}"),
+            ("max_retries", self.max_retries, 0 <= self.max_retries <= MOST_RETRIES, f"0–{MOST_RETRIES}"),
+            ("priority", self.priority, 0 <= self.priority <= 9, "0–9"),
+            ("backoff.base", self.backoff.base, 0 <= self.backoff.base <= LONGEST, seconds),
+            ("backoff.cap", self.backoff.cap, 0 <= self.backoff.cap <= LONGEST, seconds),
+            ("cancel_grace", self.cancel_grace, 0 <= self.cancel_grace <= LONGEST_GRACE,
+             f"0–{LONGEST_GRACE:g} seconds"),
+        ):  # fmt: skip
+            if not right:
+                raise ContractError(f"{name} must be {wanted}: {value!r}")
 
 
 class PayloadRefused(ContractError):

@@ -229,6 +229,10 @@ def test_a_command_fails_as_any_program_does(shared: Runners) -> None:
     finished = end_of(shared, task("command", {"argv": [SH, "-c", "exit 9"]}))
     assert error_of(finished) == {"type": "ExitStatus", "message": "exit status 9", "exit_status": 9}
     assert end_of(shared, task("command", {"argv": [SH, "-c", "exit 65"]})).discard
+    finished = end_of(shared, task("command", {"argv": [SH, "-c", "echo inactive; exit 3"]}))
+    assert error_of(finished)["stdout"] == "inactive\n"
+    finished = end_of(shared, task("command", {"argv": [SH, "-c", "kill -40 $$"]}))
+    assert error_of(finished)["signal"] == "signal 40"
 
 
 def test_arguments_that_no_system_takes_cost_all_retries(shared: Runners) -> None:

@@ -22,6 +22,7 @@ from mutirao.contract import (
     Retry,
     handler,
 )
+from mutirao.domain.job import Backoff
 from mutirao.errors import ContractError
 
 CONTEXT = Context(UUID(int=7), 3)
@@ -218,11 +219,28 @@ def test_annotations_are_required() -> None:
         {"cancel_grace": -1.0},
         {"cancel_grace": 61.0},
         {"cancel_grace": float("nan")},
+        {"timeout": 1e9},
+        {"max_retries": 101},
+        {"queue": "a/b"},
+        {"queue": ""},
+        {"backoff": Backoff(-1.0, 1.0)},
+        {"backoff": Backoff(1.0, float("inf"))},
     ],
 )
 def test_defaults_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ContractError, match=next(iter(wrong))):
         handler("x", **wrong)
+
+
+def test_zero_is_a_value() -> None:
+    defaults = contract_of(
+        handler("x", max_retries=0, priority=0, backoff=Backoff(0, 0))(order.function)
+    ).defaults
+    assert (defaults["max_retries"], defaults["priority"], defaults["backoff"]) == (
+        0,
+        0,
+        {"base": 0, "cap": 0},
+    )
 
 
 def test_the_token_is_job_and_attempt() -> None:

@@ -8,6 +8,11 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+# What a job may ask for, by its submission or by its handler's defaults.
+QUEUE_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
+MOST_RETRIES = 100
+LONGEST = 366 * 86400.0  # any of its times, in seconds
+
 
 class State(StrEnum):
     """Where a job is; exactly one at any time (I1)."""

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from mutirao.contract import Context, Discard, Failure, Retry
+from mutirao.tail import Tail
 
 _TICK = 100  # milliseconds until a cancel is noticed
 _CHUNK = 1 << 16
+_SHOWN = 2000  # characters of standard output that a failure is kept with
 
 
 class ExitStatus(Failure):
@@ -28,15 +30,22 @@ def run_program(argv: Sequence[str], given: bytes, context: Context, take: Calla
 
     Its standard error is the attempt's output. What `take` raises ends it at once. On a cancel it is sent
     SIGTERM, with its process group. Raises Retry for status 75 (EX_TEMPFAIL), Discard for 65 (EX_DATAERR),
-    ExitStatus for any other but 0.
+    ExitStatus for any other but 0, each with the end of its standard output.
     """
+    tail = Tail()
+
+    def both(chunk: bytes) -> None:
+        tail.add(chunk)
+        take(chunk)
+
     with _start(argv, given, context) as process:
         try:
-            _follow(process, context, take)
+            _follow(process, context, both)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-    _judge(process.returncode)
+    written = tail.take()
+    _judge(process.returncode, {"stdout": written.text()[-_SHOWN:]} if written else {})
 
 
 def _start(argv: Sequence[str], given: bytes, context: Context) -> subprocess.Popen[bytes]:
@@ -114,14 +123,21 @@ def _waiting_in(pipe: int) -> int:
     return count[0]
 
 
-def _judge(status: int) -> None:
+def _judge(status: int, written: dict[str, str]) -> None:
     if status < 0:
-        name = signal.Signals(-status).name
-        raise ExitStatus(f"killed by {name}", details={"signal": name})
-    message, details = f"exit status {status}", {"exit_status": status}
+        name = _signal_name(-status)
+        raise ExitStatus(f"killed by {name}", details={"signal": name, **written})
+    message, details = f"exit status {status}", {"exit_status": status, **written}
     if status == os.EX_TEMPFAIL:
         raise Retry(message, details=details)
     if status == os.EX_DATAERR:
         raise Discard(message, details=details)
     if status:
         raise ExitStatus(message, details=details)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # the real-time ones have no names of their own
+        return f"signal {number}"

@@ -9,10 +9,8 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from mutirao.domain.job import LONGEST, QUEUE_NAME
 from mutirao.store.lists import ENTRY_CURSOR, JOB_CURSOR, LETTER_CURSOR
-
-YEAR = 366 * 86400.0
-NAME = r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
 
 _ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 _INSTANT = re.compile(
@@ -78,7 +76,7 @@ def _text(most: int, pattern: str = r"^[^\x00-\x1f\x7f]+$") -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "minLength": 1, "maxLength": most, "pattern": pattern})
 
 
-Name = Annotated[str, Field(pattern=NAME, max_length=100)]
+Name = Annotated[str, Field(pattern=QUEUE_NAME, max_length=100)]
 Id = Annotated[UUID, BeforeValidator(_id), WithJsonSchema({"type": "string", "format": "uuid"})]
 Instant = Annotated[
     datetime, BeforeValidator(_instant), WithJsonSchema({"type": "string", "format": "date-time"})
@@ -89,4 +87,4 @@ AsciiKey = Annotated[Key, AfterValidator(_ascii), _text(255, "^[!-~]([ -~]*[!-~]
 JobCursor = Annotated[str, Field(json_schema_extra={"pattern": JOB_CURSOR}), _cursor(JOB_CURSOR)]
 LetterCursor = Annotated[str, Field(json_schema_extra={"pattern": LETTER_CURSOR}), _cursor(LETTER_CURSOR)]
 EntryCursor = Annotated[str, Field(json_schema_extra={"pattern": ENTRY_CURSOR}), _cursor(ENTRY_CURSOR)]
-Seconds = Annotated[float, Field(ge=0, le=YEAR)]
+Seconds = Annotated[float, Field(ge=0, le=LONGEST)]

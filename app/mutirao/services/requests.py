@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from mutirao.domain.job import LONGEST, MOST_RETRIES
 from mutirao.errors import InvalidInput
 from mutirao.services.fields import (
-    YEAR,
     AsciiKey,
     Id,
     Instant,
@@ -59,9 +59,9 @@ class JobRequest(_Strict):
     payload: Any = Field(default_factory=dict)
     queue: Name | None = None
     priority: Annotated[int, Field(ge=0, le=9), Whole] | None = None
-    max_retries: Annotated[int, Field(ge=0, le=100), Whole] | None = None
+    max_retries: Annotated[int, Field(ge=0, le=MOST_RETRIES), Whole] | None = None
     backoff: BackoffRequest | None = None
-    timeout: Annotated[float, Field(gt=0, le=YEAR)] | None = None
+    timeout: Annotated[float, Field(gt=0, le=LONGEST)] | None = None
     run_at: Instant | None = None
     idempotency_key: Key | None = None
 

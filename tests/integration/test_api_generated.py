@@ -50,6 +50,7 @@ def run(door: Door, directory: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.timeout(300)  # half a minute, on a machine that does nothing else
 def test_thousands_of_calls_are_answered_as_the_document_says(lived_in: Door, tmp_path: Path) -> None:
     done = run(lived_in, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

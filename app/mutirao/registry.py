@@ -13,7 +13,6 @@ from mutirao.binding import Binding, Contract, bind
 from mutirao.contract import AnyHandler
 from mutirao.errors import ContractError
 from mutirao.handlers import built_in
-from mutirao.handlers.deployed import sources
 from mutirao.handlers.modules import entry_point_handlers, import_handlers
 from mutirao.handlers.seal import seal_of
 from mutirao.handlers.source import Source
@@ -142,6 +141,9 @@ def _sources(config: HandlerConfig) -> Iterator[Source]:
     for name in dict.fromkeys(config.modules):
         yield Source(f"module {name}", partial(import_handlers, name))
     if config.directory:
+        # A runner without a directory does without what programs need.
+        from mutirao.handlers.deployed import sources  # noqa: PLC0415
+
         yield from sources(Path(config.directory))
 
 

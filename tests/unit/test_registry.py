@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,13 @@ def test_the_built_ins_are_always_there() -> None:
     assert registry.names() == ["checksum", "echo", "fail", "sleep"]
     assert [contract.handler for contract in registry.contracts()] == registry.names()
     assert registry.bound("nobody") is None
+
+
+def test_what_a_node_does_not_offer_costs_its_runners_nothing() -> None:
+    script = "import sys; from mutirao.registry import *; load_registry(HandlerConfig()); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+    heavy = {"httpx", "jsonschema_rs", "subprocess", "mutirao.settings"}
+    assert heavy & set(loaded.stdout.split()) == set()
 
 
 def test_a_files_functions_and_classes_are_found_and_its_imports_are_not(tmp_path: Path) -> None:

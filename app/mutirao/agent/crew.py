@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import select
-import socket
 import time
-from collections.abc import Iterable
-from contextlib import suppress
-from typing import NamedTuple
+from collections.abc import Collection, Iterable
+from uuid import UUID
 
 import msgspec
 
-from mutirao.agent.frames import Finished, Question, Report, Said, Task, pack_answer, pack_frame
+from mutirao.agent import progress
+from mutirao.agent.frames import Finished, Question, Report, Said, pack_frame
 from mutirao.agent.guard_link import GuardLink
 from mutirao.agent.ledger import Ledger
 from mutirao.agent.outputs import Outputs
+from mutirao.agent.progress import Progress
+from mutirao.agent.questions import Questions
 from mutirao.agent.seat import Seat
 from mutirao.agent.shared import Shared, boottime_ns
 from mutirao.agent.taskqueue import TaskQueue
@@ -29,18 +30,8 @@ _SECOND = 1_000_000_000
 _TOLD = 2000
 
 
-class Asked(NamedTuple):
-    """A runner waits to hear whether it is the first to ask for the key."""
-
-    seat: Seat
-    stream: socket.socket
-    number: int
-    task: Task
-    key: str
-
-
 class Crew:
-    """The seats of all runners; ends gather in `done`, questions in `asked`. For one thread at a time."""
+    """The seats of all runners; ends gather in `done`. For one thread at a time."""
 
     def __init__(
         self,
@@ -53,8 +44,8 @@ class Crew:
     ) -> None:
         self.seats = [Seat(index) for index in range(count)]
         self.done: list[Finished] = []
-        self.asked: list[Asked] = []
         self.epoll = select.epoll()
+        self.questions = Questions(ledger)
         self.outputs = Outputs(count, shared, self.epoll)
         self._config = config
         self._shared = shared
@@ -76,7 +67,7 @@ class Crew:
             self._vacate(seat)
             seat.spawn_at = 0.0
         self.done.clear()
-        self.asked.clear()
+        self.questions.take()
 
     def held(self) -> dict[int, int]:
         """The sequences that runners hold, and when they took them (boottime nanoseconds)."""
@@ -87,7 +78,16 @@ class Crew:
         """Whether that runner says it has a task."""
         return self._shared.slot(seat.index)[0] != 0
 
-    def hear(self, ready: Iterable[int]) -> None:
+    def progress(self) -> dict[tuple[UUID, int], Progress]:
+        """How far the attempts that run are, of those that have said so."""
+        return {
+            (task.job_id, task.attempt): said
+            for seat in self.seats
+            if (task := self._ledger.tasks.get(sequence := self._shared.slot(seat.index)[0]))
+            and (said := progress.read(self._shared, seat.index, sequence))
+        }
+
+    def hear(self, ready: Collection[int]) -> None:
         """Takes what has come in on those descriptors."""
         for descriptor in ready:
             if seat := self._by_stream.get(descriptor):
@@ -107,7 +107,7 @@ class Crew:
 
     def _take(self, seat: Seat, said: Said) -> None:
         if isinstance(said, Question):
-            self._ask(seat, said)
+            self.questions.ask(seat, said)
         elif said.sequence == 0:
             self._arrive(seat, said)
         elif said.last:
@@ -127,24 +127,6 @@ class Crew:
         """What was written for no job is the operator's to read."""
         if output is not None:
             log.info("runner_output", runner=seat.index, output=output.text()[-_TOLD:])
-
-    def _ask(self, seat: Seat, question: Question) -> None:
-        task = self._ledger.tasks.get(question.sequence)
-        if task is None or seat.stream is None:
-            self._answer(seat, question.number, None)
-        else:
-            self.asked.append(Asked(seat, seat.stream, question.number, task, question.key))
-
-    def answer(self, asked: Asked, first: bool | None) -> None:
-        """Lets the runner know, if it is still there."""
-        if asked.seat.stream is asked.stream:
-            self._answer(asked.seat, asked.number, first)
-
-    def _answer(self, seat: Seat, number: int, first: bool | None) -> None:
-        if seat.stream is not None:
-            # A runner takes each answer before it asks again: there is room.
-            with suppress(BlockingIOError, ConnectionError):
-                seat.stream.send(pack_answer(number, first))
 
     def exited(self, index: int, status: int, sequence: int) -> bool:
         """A runner and all it left are dead. True if it may have taken a task that it did not tell of."""

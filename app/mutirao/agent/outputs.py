@@ -48,7 +48,8 @@ class Outputs:
             if pipe is not None:
                 pipe.read()
                 if not pipe.ended:
-                    self._resting[descriptor] = time.monotonic() + REST
+                    # All floods together cost no more than one.
+                    self._resting[descriptor] = time.monotonic() + REST * (1 + len(self._resting))
         if self._resting:
             self._resume(time.monotonic())
 

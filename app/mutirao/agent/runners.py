@@ -6,21 +6,20 @@ import os
 import select
 import threading
 import time
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
-from mutirao.agent import progress
-from mutirao.agent.crew import Asked, Crew
+from mutirao.agent.alarm import Alarm
+from mutirao.agent.crew import Crew
+from mutirao.agent.desk import Desk
 from mutirao.agent.frames import Finished, Task
 from mutirao.agent.guard_link import GuardLink
 from mutirao.agent.guard_watch import GuardWatch
 from mutirao.agent.lease import Lease
 from mutirao.agent.ledger import Ledger
 from mutirao.agent.progress import Progress
-from mutirao.agent.search import Search
+from mutirao.agent.questions import Asked
 from mutirao.agent.shared import Shared
 from mutirao.agent.taskqueue import TaskQueue
 from mutirao.domain.job import Outcome
@@ -29,7 +28,6 @@ from mutirao.registry import HandlerConfig
 
 __all__ = ["Asked", "Finished", "Runners", "Task"]
 
-_SECOND = 1_000_000_000
 _TICK = 0.1  # how late a timeout may be noticed
 
 
@@ -59,13 +57,10 @@ class Runners:
         self._lease = Lease(self._shared)
         self._queue = TaskQueue()
         self._ledger = Ledger(graces or {})
-        self._search: Search | None = None
-        self._sift = False  # something queued has a verdict
         self._guard: GuardWatch | None = None
         self._crew: Crew | None = None
-        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        # Not in close(): another thread may be about to wake us.
-        weakref.finalize(self, os.close, self._wakeup)
+        self._desk: Desk | None = None
+        self._alarm = Alarm()
         self._lock = threading.RLock()
 
     def start(self) -> None:
@@ -74,8 +69,9 @@ class Runners:
             link = GuardLink(self._node_id, self._file, self._directory)
             crew = Crew(self._count, self._config, self._shared, self._queue, self._ledger, link)
             crew.epoll.register(link.control, select.EPOLLIN)
-            crew.epoll.register(self._wakeup, select.EPOLLIN)
+            crew.epoll.register(self._alarm, select.EPOLLIN)
             self._guard, self._crew = GuardWatch(self._node_id, link, self._lease), crew
+            self._desk = Desk(self._queue, self._ledger, crew)
             crew.fill()
 
     # -- the lease
@@ -109,70 +105,47 @@ class Runners:
         Raises Unavailable if that takes too long, or the guard is dead.
         """
         with self._lock:
-            guard, crew = self._working()
+            guard, crew, desk = self._working()
             if not self._lease.fenced:
                 self._lease.expire()
             fence = guard.await_fence()
             crew.dismiss()
-            self._queue.take_back()
-            self._ledger.forget()
-            self._search, self._sift = None, False
+            desk.clear()
             self._lease.renew(deadline, fence)
             guard.link.rearm(fence)
             crew.fill()
 
-    def _working(self) -> tuple[GuardWatch, Crew]:
-        if self._guard is None or self._crew is None or not self.alive:
+    def _working(self) -> tuple[GuardWatch, Crew, Desk]:
+        if self._guard is None or self._crew is None or self._desk is None or not self.alive:
             raise Unavailable("the guard is dead")
-        return self._guard, self._crew
+        return self._guard, self._crew, self._desk
 
     # -- handing over
 
     def submit(self, tasks: Sequence[Task]) -> int:
         """Queues tasks; how many, from the front, there was room for (none without a lease)."""
         with self._lock:
-            if not self.alive or not self._lease.holds or self._search is not None:
+            if self._desk is None or not self.alive or not self._lease.holds:
                 return 0
-            for count, task in enumerate(tasks):
-                if not self._queue.offer(self._ledger.next, task):
-                    return count
-                self._ledger.admit(task)
-            return len(tasks)
+            return self._desk.submit(tasks)
 
     def withdraw(self) -> list[Task]:
         """Takes back every task that no runner has taken; none of them has started or will."""
         with self._lock:
-            if self._crew is None:
-                return []
-            taken = self._queue.take_back()
-            if self._search is not None:
-                taken, self._search.hand = self._search.hand, []
-            tasks = [self._ledger.strike(sequence) for sequence in taken]
-            return [task for task in tasks if task is not None]
+            return self._desk.withdraw() if self._desk is not None else []
 
     def kill(self, job_id: UUID, attempt: int, outcome: Outcome) -> bool:
         """Ends that attempt and no other; its Finished follows. False if it is not here (any more)."""
         with self._lock:
-            sequence = self._ledger.find(job_id, attempt)
-            if sequence is None or self._crew is None:
+            if self._desk is None or not self._desk.condemn(job_id, attempt, outcome):
                 return False
-            self._ledger.verdicts[sequence] = outcome
-            self._sift |= sequence not in self._crew.held()
-            self._crew.enforce()
         self.wake()
         return True
 
     def running(self) -> dict[tuple[UUID, int], float]:
         """Everything handed over whose end `poll` has not returned, and when it started (0.0: not yet)."""
         with self._lock:
-            if self._crew is None:
-                return {}
-            held = self._crew.held()
-            known = {
-                (task.job_id, task.attempt): held.get(sequence, 0) / _SECOND
-                for sequence, task in self._ledger.tasks.items()
-            }
-            return known | {(done.job_id, done.attempt): done.started for done in self._crew.done}
+            return self._desk.running() if self._desk is not None else {}
 
     @property
     def outstanding(self) -> int:
@@ -183,8 +156,7 @@ class Runners:
     def pending(self) -> int:
         """How many tasks are queued and not started."""
         with self._lock:
-            held = self._crew.held() if self._crew is not None else {}
-            return len(self._ledger.tasks.keys() - held.keys())
+            return self._desk.pending if self._desk is not None else 0
 
     @property
     def idle(self) -> int:
@@ -196,20 +168,20 @@ class Runners:
 
     def wake(self) -> None:
         """Makes `poll` return early, or the next one."""
-        os.eventfd_write(self._wakeup, 1)
+        self._alarm.ring()
 
     def poll(self, timeout: float) -> list[Finished]:
         """What has ended, as soon as something has, else after `timeout`; also kills what is overdue."""
         until = time.monotonic() + timeout
         while True:
-            crew = self._crew
-            if crew is None or self.fenced:
+            crew, desk = self._crew, self._desk
+            if crew is None or desk is None or self.fenced:
                 return self._poll_fenced(until)
-            ready = {descriptor for descriptor, _ in crew.epoll.poll(self._patience(crew, until))}
+            ready = {descriptor for descriptor, _ in crew.epoll.poll(self._patience(crew, desk, until))}
             with self._lock:
-                self._collect(crew, ready)
+                self._collect(crew, desk, ready)
                 finished, crew.done = crew.done, []
-            if finished or self._was_woken(ready) or self.fenced or time.monotonic() >= until:
+            if finished or self._woken(ready) or self.fenced or time.monotonic() >= until:
                 return finished
 
     def last_words(self) -> list[Finished]:
@@ -227,50 +199,40 @@ class Runners:
         with self._lock:
             if self._guard is not None and not self.alive:
                 self._guard.mourn()
-        left = max(0.0, min(_TICK, until - time.monotonic()))
-        ready, _, _ = select.select([self._wakeup], [], [], left)
-        self._was_woken(set(ready))
+        self._alarm.wait(max(0.0, min(_TICK, until - time.monotonic())))
         return []
 
-    def _patience(self, crew: Crew, until: float) -> float:
-        if crew.done or (self._sift and self._search is None):
+    def _patience(self, crew: Crew, desk: Desk, until: float) -> float:
+        if crew.done or desk.hurried:
             return 0.0
         left = crew.outputs.patience(max(0.0, until - time.monotonic()))
         quiet = not self._ledger.tasks and all(seat.stream for seat in crew.seats)
         return left if quiet else min(left, _TICK)
 
-    def _was_woken(self, ready: set[int]) -> bool:
-        if self._wakeup not in ready:
-            return False
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._wakeup)
-        return True
+    def _woken(self, ready: set[int]) -> bool:
+        return self._alarm.fileno() in ready and self._alarm.heard()
 
-    def _collect(self, crew: Crew, ready: set[int]) -> None:
+    def _collect(self, crew: Crew, desk: Desk, ready: set[int]) -> None:
         guard = self._guard
         if guard is None or self.fenced or guard.ended_if_stuck():
             return
         crew.hear(ready)
         if guard.link.control.fileno() in ready:
-            self._hear_guard(guard, crew)
-        if crew.asked and self.on_asked is not None:
+            self._hear_guard(guard, crew, desk)
+        if crew.questions and self.on_asked is not None:
             self.on_asked()
         crew.enforce()
-        if self._search is not None and self._search.over:
-            self._search.conclude()
-            self._search = None
-        if self._sift and self._search is None:
-            self._sift = False
-            crew.requeue(self._queue.take_back())
+        desk.tidy()
         crew.fill()
 
-    def _hear_guard(self, guard: GuardWatch, crew: Crew) -> None:
+    @staticmethod
+    def _hear_guard(guard: GuardWatch, crew: Crew, desk: Desk) -> None:
         for name, numbers in guard.link.reports():
             guard.note(name, numbers)
             if name == "kept":
                 crew.seats[numbers[0]].killing = None
-            elif name == "exited" and crew.exited(*numbers) and self._ledger.tasks and not self._search:
-                self._search = Search(crew, self._queue, self._ledger)
+            elif name == "exited" and crew.exited(*numbers):
+                desk.search()
         if guard.link.hung_up:
             guard.mourn()
 
@@ -279,34 +241,24 @@ class Runners:
     def asked(self) -> list[Asked]:
         """The questions that came since the last call; each needs its `answer`."""
         with self._lock:
-            if self._crew is None:
-                return []
-            asked, self._crew.asked = self._crew.asked, []
-            return asked
+            return self._crew.questions.take() if self._crew is not None else []
 
     def answer(self, asked: Asked, first: bool | None) -> None:
         """Tells the runner that asked, if it is still there; None says that its attempt is over."""
         with self._lock:
             if self._crew is not None:
-                self._crew.answer(asked, first)
+                self._crew.questions.answer(asked, first)
 
     def progress(self) -> dict[tuple[UUID, int], Progress]:
         """How far the running attempts are, of those that have said so."""
         with self._lock:
-            if self._crew is None:
-                return {}
-            return {
-                (task.job_id, task.attempt): said
-                for seat in self._crew.seats
-                if (task := self._ledger.tasks.get(sequence := self._shared.slot(seat.index)[0]))
-                and (said := progress.read(self._shared, seat.index, sequence))
-            }
+            return self._crew.progress() if self._crew is not None else {}
 
     def close(self) -> None:
         """Kills everything and returns once it is reaped; asking for more afterwards does no harm."""
         with self._lock:
             guard, crew = self._guard, self._crew
-            self._guard, self._crew = None, None
+            self._guard, self._crew, self._desk = None, None, None
             if guard is None or crew is None:
                 return
             guard.close()

@@ -54,6 +54,7 @@ def test_every_loop_goes_on_by_itself(new_cluster: NewCluster, measure: Measure)
         until(lambda pid=pid: not alive(pid), 5, f"{name} is dead")  # type: ignore[misc]
         _works(cluster, submitter, f"{name} was killed", measure)
 
+    until(lambda: _woken_again(cluster), 15, "every agent hears of work again, not only by asking")
     until(lambda: _as_before(cluster, threads), 30, "every thread is there still")
     logs = "".join(path.read_text() for path in (cluster.data / "logs").glob("node-*.log"))
     assert "loop_crashed" not in logs
@@ -98,7 +99,7 @@ def _echo() -> dict[str, object]:
 
 def _end_all_sessions(cluster: Cluster) -> None:
     cluster.rows(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
         " WHERE usename = current_user AND pid <> pg_backend_pid()"
     )
 
@@ -132,6 +133,12 @@ def _as_before(cluster: Cluster, threads: dict[int, int]) -> bool:
     now = _threads(cluster)
     assert now.keys() == threads.keys(), "an agent has ended"
     return all(now[pid] >= threads[pid] for pid in threads)
+
+
+def _woken_again(cluster: Cluster) -> bool:
+    """Each subscription has connected at first, and again."""
+    logs = [cluster.data / "logs" / f"{node.name}-agent.log" for node in cluster.members()]
+    return all(log.read_text().count("wakeups_connected") > 1 for log in logs)
 
 
 @pytest.fixture

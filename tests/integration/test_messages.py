@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from mutirao.agent.identity import NodeIdentity
 from mutirao.embedded.room import FOR_A_NEW, require_room
 from mutirao.errors import MutiraoError
 from tests.support.door import free_port
@@ -178,6 +180,18 @@ def test_a_postgresql_that_is_silent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         status, said = mutirao("migrate", "--postgres", f"postgresql://127.0.0.1:{silent.getsockname()[1]}/x")
     assert (status, "cannot be migrated" in said) == (3, True)
+
+
+def test_an_incarnation_that_cannot_be_noted_is_no_end(tmp_path: Path) -> None:
+    runtime = tmp_path / "runtime"
+    identity = NodeIdentity(tmp_path / "state", runtime)
+    identity.remember(1)
+    assert identity.last_incarnation() == 1
+    shutil.rmtree(runtime)
+    identity.remember(2)
+    # Nothing is noted, so the next start watches for a twin, as on another machine.
+    assert identity.last_incarnation() is None
+    identity.close()
 
 
 def test_a_full_log_disk_ends_no_thread() -> None:

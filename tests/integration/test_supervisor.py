@@ -152,7 +152,9 @@ def test_a_second_holder_is_told_who_has_the_directory(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("left", [(), ("logs", "nodes"), ("secrets.json", "postgres.new", "lost+found")])
+@pytest.mark.parametrize(
+    "left", [(), ("logs", "nodes"), ("secrets.json", "postgres.new", "lost+found", ".cluster-id.7")]
+)
 def test_a_directory_that_an_aborted_start_left_is_taken(tmp_path: Path, left: tuple[str, ...]) -> None:
     for name in left:
         (tmp_path / name).mkdir()

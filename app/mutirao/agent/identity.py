@@ -11,6 +11,9 @@ from typing import IO
 from uuid import UUID, uuid4
 
 from mutirao.errors import AlreadyRunning, SettingsError
+from mutirao.logs import get_logger
+
+log = get_logger(__name__)
 
 
 class NodeIdentity:
@@ -39,8 +42,11 @@ class NodeIdentity:
             return None
 
     def remember(self, incarnation: int) -> None:
-        """Notes the incarnation just registered."""
-        _write(self._marker, json.dumps({"node": str(self.id), "incarnation": incarnation}))
+        """Notes the incarnation just registered; where that fails, the next start takes a little longer."""
+        try:
+            _write(self._marker, json.dumps({"node": str(self.id), "incarnation": incarnation}))
+        except OSError as error:
+            log.warning("incarnation_not_noted", path=str(self._marker), error=error.strerror)
 
     def close(self) -> None:
         """Lets another agent have the directory."""
@@ -80,8 +86,12 @@ def _load_or_make(path: Path) -> UUID:
 def _write(path: Path, text: str) -> None:
     """Replaces the file as a whole, so that a crash leaves the old or the new one."""
     descriptor, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(name).replace(path)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise

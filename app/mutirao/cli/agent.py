@@ -18,8 +18,8 @@ def command(config: Path | None) -> None:
     """Run this node's agent until SIGTERM, then drain and leave.
 
     \b
-    Exit status: 0 drained; 3 superseded by a newer incarnation; 4 its guard died;
-    5 another live agent has this identity.
+    Exit status: 0 drained; 2 its settings or handlers are wrong; 3 superseded by a
+    newer incarnation; 4 its guard died; 5 another live agent has this identity.
 
     \b
     Example:

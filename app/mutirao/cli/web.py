@@ -10,10 +10,18 @@ from mutirao import logs
 from mutirao.settings import load_settings
 
 
-@click.command(epilog="\b\nExample:\n  mutirao web --config /etc/mutirao/mutirao.toml")
+@click.command()
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="The node's mutirao.toml.")
 def command(config: Path | None) -> None:
-    """Run one node's web server: status page, REST API, health and metrics."""
+    """Run one node's web server: status page, REST API, health and metrics.
+
+    \b
+    Exit status: 0 ended; 2 its settings are wrong; 5 its port is taken.
+
+    \b
+    Example:
+      mutirao web --config /etc/mutirao/mutirao.toml
+    """
     from mutirao.web.server import serve  # noqa: PLC0415 - Flask and gunicorn only load when they serve
 
     settings = load_settings(config)

@@ -18,6 +18,7 @@ from mutirao.errors import AlreadyRunning, MutiraoError
 _OURS = frozenset(
     {"logs", "nodes", "postgres", "postgres.new", "secrets.json", "up.lock", "up.json", "lost+found"}
 )
+_SCRATCH = (".cluster-id.", ".secrets.json.", ".up.json.")
 _MEMORY = Path("/dev/shm")  # noqa: S108 - only as the parent of a folder that is checked to be ours
 
 
@@ -39,7 +40,8 @@ class ClusterDirectory:
         """Raises where something else lives: nothing of ours may mix with it, or be taken for it."""
         if not self.path.exists() or (self.path / "cluster-id").exists():
             return
-        foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _OURS)
+        names = sorted(entry.name for entry in self.path.iterdir())
+        foreign = [name for name in names if name not in _OURS and not name.startswith(_SCRATCH)]
         if foreign:
             raise MutiraoError(
                 f"{self.path} is not a cluster's data directory: it holds {foreign[0]}",

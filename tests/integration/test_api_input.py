@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.api import ECHO, fields, refused
+from tests.support.api import ECHO, fields, refused, submit_text
 from tests.support.door import Door
 
 
@@ -100,28 +100,88 @@ def test_a_payload_is_checked_against_the_contract(door: Door, payload: object, 
     assert fields(refused(door, {"handler": "sleep", "payload": payload})) == expected
 
 
+def test_a_refusal_is_no_longer_than_it_need_be(door: Door) -> None:
+    names = {f"{number}{'x' * 5000}": 1 for number in range(200)}
+    for body in ({**ECHO, **names}, {**ECHO, "payload": {"message": "x", **names}}):
+        problem = refused(door, body)
+        assert 1 <= len(problem["errors"]) <= 100
+        assert max(len(name) for name in fields(problem)) <= 301
+        assert len(json.dumps(problem)) < 50_000
+
+
 @pytest.mark.parametrize(
-    "body",
+    ("change", "message"),
     [
-        b"",
-        b"{",
-        b"[]",
-        b'"echo"',
-        b"null",
-        b'{"handler": "echo", "handler": "echo", "payload": {"message": "x"}}',
-        b'{"handler": "echo", "payload": {"message": "x", "message": "x"}}',
-        b'{"handler": "echo", "payload": {"message": "\\u0000"}}',
-        b'{"handler": "echo", "payload": {"message": "\\ud800"}}',
-        b'{"handler": "anything", "payload": NaN}',
-        b'{"handler": "anything", "payload": 1e400}',
-        b'{"handler": "anything", "payload": ' + b"9" * 5000 + b"}",
-        b'{"handler": "anything", "payload": ' + b"[" * 101 + b"]" * 101 + b"}",
-        b'{"handler": "anything", "payload": ' + b"[" * 200_000 + b"]" * 200_000 + b"}",
-        b'{"handler": "echo", "payload": {"message": "\xff"}}',
+        ({"priority": "5"}, "must be an integer"),
+        ({"priority": 10}, "must be less than or equal to 9"),
+        ({"idempotency_key": "k" * 256}, "must have at most 255 characters"),
+        ({"idempotency_key": ""}, "must have at least 1 character"),
+        ({"queue": "a/b"}, "must be 1 to 100 letters, digits, dots, underscores or hyphens, "
+         "and begin with a letter or digit"),
+        ({"backoff": []}, "must be an object"),
+        ({"run_at": "2026-01-31T08:00:00"}, "needs an offset: end it with Z or +01:00"),
     ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_plain_words(door: Door, change: dict[str, Any], message: str) -> None:
+    assert [error["message"] for error in refused(door, {**ECHO, **change})["errors"]] == [message]
+
+
+def anything(payload: bytes) -> bytes:
+    return b'{"handler": "anything", "payload": ' + payload + b"}"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"", ""),
+        (b"{", ""),
+        (b"[]", ""),
+        (b'"echo"', ""),
+        (b"null", ""),
+        (b"0", ""),
+        (anything(b"1") + b"x", ""),
+        (b"\xef\xbb\xbf" + anything(b"1"), ""),
+        (anything(b'"\xff"'), ""),
+        (anything(b'"\xed\xa0\x80"'), ""),
+        (anything(b"01"), ""),
+        (anything(b"1,"), ""),
+        (anything(b"'x'"), ""),
+        (b'{"handler": "echo", "handler": "echo", "payload": {"message": "x"}}', ""),
+        (anything(b'{"a": {"message": "x", "message": "x"}}'), "payload.a"),
+        (anything(b'{"a": "\\u0000"}'), "payload.a"),
+        (anything(b'{"a": {"b\\u0000": 1}}'), "payload.a"),
+        (anything(b'["\\ud800"]'), "payload.0"),
+        (anything(b'{"a": {"\\udfff": 1}}'), "payload.a"),
+        (anything(b'{"a": "\\udc00\\ud800"}'), "payload.a"),
+        (anything(b"NaN"), "payload"),
+        (anything(b'{"a": -Infinity}'), "payload.a"),
+        (anything(b"[1, 1e400]"), "payload.1"),
+        (anything(b"1e-400"), "payload"),
+        (anything(b"9" * 5000), "payload"),
+        (anything(b"-" + b"9" * 301), "payload"),
+        (anything(b"0." + b"3" * 5000), "payload"),
+        (anything(b"[" * 101 + b"]" * 101), "payload"),
+        (anything(b'{"a":' * 101 + b"1" + b"}" * 101), "payload"),
+        (anything(b"[" * 200_000 + b"]" * 200_000), ""),
+        (anything(b"[" * 200_000), ""),
+        (b'{"handler": "anything", "priority": NaN}', "priority"),
+        (b'{"handler": "any\\u0000thing"}', "handler"),
+        (b'{"handler": "anything", "idempotency_key": "\\ud800"}', "idempotency_key"),
+    ],
+    ids=lambda value: repr(value[:60]),
 )
-def test_what_is_not_strict_json_is_refused(door: Door, body: bytes) -> None:
-    refused(door, body)
+def test_what_is_not_strict_json_is_refused(door: Door, body: bytes, field: str) -> None:
+    problem = refused(door, body)
+    assert fields(problem) == {field}
+    assert problem["errors"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    "payload", [b'"\\ud83d\\ude00"', '"\N{GRINNING FACE}"'.encode(), b'"\\\\u0000"', b"9" * 300]
+)
+def test_what_only_looks_wrong_is_accepted(door: Door, payload: bytes) -> None:
+    job = submit_text(door, payload.decode())
+    assert door.job(job)["payload"] == json.loads(payload)
 
 
 def test_one_wrong_job_refuses_the_whole_batch(door: Door) -> None:

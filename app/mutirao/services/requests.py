@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -102,6 +103,8 @@ class LettersByFilter(_Strict):
 
 Model = TypeVar("Model", bound=BaseModel)
 
+# "String should have at most …", "Input should be …".
+_SAID = re.compile(r"^\w+ should")
 _PLAIN = {
     "missing": "is required",
     "extra_forbidden": "is not a known field",
@@ -127,7 +130,7 @@ def validate(model: type[Model], document: object) -> Model:
 
 
 def _field_error(location: tuple[int | str, ...], kind: str, message: str) -> FieldError:
-    plain = _PLAIN.get(kind) or message.removeprefix("Value error, ").replace("Input should", "must")
+    plain = _PLAIN.get(kind) or _SAID.sub("must", message.removeprefix("Value error, "))
     return FieldError(field=".".join(map(str, location)), message=plain)
 
 

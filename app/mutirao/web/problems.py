@@ -17,6 +17,8 @@ log = get_logger(__name__)
 RETRY_AFTER = "2"
 CONTENT_TYPE = "application/problem+json"
 
+_LONGEST_PATH = 300
+
 _STATUS: tuple[tuple[type[MutiraoError], int], ...] = (
     (InvalidInput, 422),
     (NotFound, 404),
@@ -81,14 +83,19 @@ def _ours(error: MutiraoError) -> Response:
 
 def _fields(error: MutiraoError) -> list[WrongField]:
     if isinstance(error, Refused):
-        return [WrongField(one.field, one.message) for one in error.errors]
-    return [WrongField(error.field, error.message)] if isinstance(error, InvalidInput) else []
+        return [WrongField(_short(one.field), one.message) for one in error.errors]
+    return [WrongField(_short(error.field), error.message)] if isinstance(error, InvalidInput) else []
 
 
 def _detail(error: MutiraoError) -> str:
     if isinstance(error, InvalidInput) and error.field:
-        return f"{error.field}: {error.message}"
+        return f"{_short(error.field)}: {error.message}"
     return error.message
+
+
+def _short(path: str) -> str:
+    # The caller chose its names, and their length.
+    return path if len(path) <= _LONGEST_PATH else f"{path[:_LONGEST_PATH]}…"
 
 
 def _http(error: HTTPException) -> Response:

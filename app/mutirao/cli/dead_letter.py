@@ -10,7 +10,6 @@ import click
 
 from mutirao.cli.completing import complete_handlers
 from mutirao.cli.deciding import decide, decide_all
-from mutirao.cli.jobs import show_job
 from mutirao.cli.rest import (
     emit_json,
     gather,
@@ -21,6 +20,7 @@ from mutirao.cli.rest import (
     some_jobs,
     table,
 )
+from mutirao.cli.showing import failure, show_job
 from mutirao.client.rest import Rest
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,7 +56,7 @@ def list_dead(nodes: Rest, as_json: bool, limit: int, **query: object) -> None:
             letter["queue"],
             letter["attempt"],
             moment(letter["finished_at"]),
-            (letter["error"] or {}).get("message", ""),
+            failure(letter["error"])[:200],
         )
         for letter in found["dead_letters"]
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -16,16 +15,15 @@ from mutirao.cli.rest import (
     connected,
     emit_json,
     gather,
-    heading,
     json_option,
     listing,
     moment,
     more,
     one_job,
-    pairs,
     printable,
     table,
 )
+from mutirao.cli.showing import show_job, state_of
 from mutirao.client.rest import Rest
 from mutirao.domain.job import State
 from mutirao.errors import InvalidInput, NotFound
@@ -77,11 +75,6 @@ def _row(job: dict[str, Any]) -> tuple[object, ...]:
     )
 
 
-def state_of(job: dict[str, Any]) -> str:
-    """The state as people read it."""
-    return "cancelling" if job["cancelling"] else str(job["state"])
-
-
 @command.command(epilog="\b\nExample:\n  mutirao jobs show ID --json | jq .result")
 @one_job
 def show(nodes: Rest, job_id: object, as_json: bool) -> None:
@@ -91,62 +84,6 @@ def show(nodes: Rest, job_id: object, as_json: bool) -> None:
         emit_json(found)
     else:
         show_job(found.value)
-
-
-def show_job(job: dict[str, Any]) -> None:
-    """Prints everything about one job."""
-    plain = (
-        "id",
-        "handler",
-        "queue",
-        "priority",
-        "max_retries",
-        "timeout",
-        "idempotency_key",
-        "submitted_by",
-    )
-    times = ("run_at", "created_at", "started_at", "finished_at", "cancel_requested_at", "discarded_at")
-    values = ("payload", "result", "error")
-    pairs(
-        [
-            ("state", state_of(job)),
-            *_held_up(job),
-            *((name, job[name]) for name in plain),
-            ("node", job["node_name"]),
-            *((name, moment(job[name])) for name in times),
-            *((name, _json(job[name])) for name in values if name == "payload" or job[name] is not None),
-        ]
-    )
-    heading("attempts")
-    table(
-        ("attempt", "node", "started", "outcome", "seconds", "error"),
-        ((a["attempt"], a["node_name"], moment(a["started_at"]), a["outcome"] or "running", a["seconds"],
-          _message(a["error"])) for a in job["attempts"]),
-        "none yet",
-    )  # fmt: skip
-    heading("history")
-    table(
-        ("at", "attempt", "event", "from", "to", "by"),
-        ((moment(e["at"]), e["attempt"], e["event"], e["from_state"], e["to_state"], e["actor"])
-         for e in job["audit"]),
-        "none",
-    )  # fmt: skip
-
-
-def _held_up(job: dict[str, Any]) -> list[tuple[str, str]]:
-    """Why it waits, when that is because of its contract."""
-    if job["served"] or job["state"] not in ("queued", "scheduled", "waiting"):
-        return []
-    see = f"`mutirao handlers show {job['handler']}`"
-    return [("served", f"false: no live node serves its contract, see {see}")]
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _message(error: dict[str, Any] | None) -> str:
-    return "" if error is None else f"{error.get('type', '')}: {error.get('message', '')}"[:200]
 
 
 @command.command(epilog="\b\nExample:\n  mutirao jobs cancel ID")

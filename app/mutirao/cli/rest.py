@@ -131,6 +131,11 @@ def heading(text: str) -> None:
     _console().print(Text(f"\n{text}", style="bold underline"))
 
 
+def plain_text(text: str) -> None:
+    """Prints lines as they are, less what would drive a terminal."""
+    click.echo(printable(text).rstrip("\n"))
+
+
 def more(document: Document) -> None:
     """Says how to go on when there is another page."""
     if document["next_cursor"]:

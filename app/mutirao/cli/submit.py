@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
@@ -14,8 +13,8 @@ from mutirao.cli.jobfile import JobFile
 from mutirao.cli.moments import Moment
 from mutirao.cli.payload import FORMS, read_payload
 from mutirao.cli.progress import progress
-from mutirao.cli.rest import connected, emit_json, json_option, pairs
-from mutirao.client.answers import Document
+from mutirao.cli.rest import connected, emit_json, json_option
+from mutirao.cli.showing import show_end
 from mutirao.client.requests import Request
 from mutirao.client.rest import Rest
 from mutirao.client.watching import wait as wait_for
@@ -120,22 +119,9 @@ def _one(nodes: Rest, asked: Request, timeout: float | None, *, wait: bool, as_j
         emit_json(job) if as_json else click.echo(job["id"])
         return
     ended = wait_for(nodes, job["id"], timeout)
-    emit_json(ended) if as_json else _show_end(ended)
+    emit_json(ended) if as_json else show_end(ended.value)
     if ended["state"] != "succeeded":
         sys.exit(1)
-
-
-def _show_end(job: Document) -> None:
-    shown = job["error"] if job["state"] == "dead" else job["result"]
-    pairs(
-        [
-            ("id", job["id"]),
-            ("state", job["state"]),
-            ("attempts", job["attempt"]),
-            ("node", job["node_name"]),
-            ("error" if job["state"] == "dead" else "result", json.dumps(shown, ensure_ascii=False)),
-        ]
-    )
 
 
 def _many(nodes: Rest, jobs: JobFile, timeout: float | None, *, wait: bool, as_json: bool) -> None:

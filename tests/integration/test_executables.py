@@ -179,7 +179,7 @@ def test_a_cancel_is_a_sigterm_first_where_there_is_a_grace(
     finished = ends(shared, 1)[wanted.job_id]
     assert finished.outcome is Outcome.CANCELLED
     assert finished.output is not None
-    assert finished.output.text() == "stopping\n"
+    assert finished.output.text().count("stopping") == 1
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
 
 

@@ -69,7 +69,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runners]:
     program(directory, "environment", f'echo "{{{fields}}}"')
     config = HandlerConfig(directory=str(directory), commands=(SH,))
     program(directory, "stops", GRACEFUL, defaults={"cancel_grace": 30})
-    program(directory, "stays", GRACEFUL.replace("exit 1", ":"), defaults={"cancel_grace": 0.5})
+    program(directory, "stays", GRACEFUL.replace("exit 1", ":"), defaults={"cancel_grace": 1})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MUTIRAO_POSTGRES", "postgresql://secret")
         with runners(tmp_path_factory.mktemp("runtime"), config=config) as made:

@@ -16,7 +16,7 @@ _LOWEST = UUID(int=0)
 # Looked at by one statement, which thus takes a few milliseconds however long the queue is.
 STRETCH = 20_000
 # Each may be a mebibyte.
-PAGE = 100
+PAGE = 50
 
 
 @dataclass(frozen=True, slots=True)

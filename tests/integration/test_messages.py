@@ -98,8 +98,9 @@ def test_a_read_only_data_directory(home: Path, made: bool) -> None:
 
 
 @as_root
-def test_a_read_only_checkout_is_no_obstacle_once_it_is_prepared(home: Path) -> None:
+def test_a_read_only_checkout_and_an_absent_redis_are_no_obstacles(home: Path) -> None:
     arguments = ["up", "--data", str(home / "data"), "--nodes", "1", "--port", str(free_port())]
+    arguments += ["--redis", f"redis://:hunter2@127.0.0.1:{free_port()}/0"]
     argv = [*read_only(ROOT), sys.executable, "-m", "mutirao", *arguments]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as cluster:
@@ -109,6 +110,8 @@ def test_a_read_only_checkout_is_no_obstacle_once_it_is_prepared(home: Path) -> 
         ]
         cluster.send_signal(signal.SIGTERM)
         assert "Ready:" in said
+        assert any("all goes on by PostgreSQL alone" in line for line in said)
+        assert "hunter2" not in "".join(said)
         assert "Stopped." in cluster.stdout.read()
     assert cluster.returncode == 0
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from mutirao.coordination.connection import connect, wrapped
 from mutirao.embedded import orphans, ports
 from mutirao.embedded.children import Child
 from mutirao.embedded.directory import ClusterDirectory
@@ -18,7 +19,7 @@ from mutirao.embedded.process import tail
 from mutirao.embedded.signals import Signals, Stop
 from mutirao.embedded.supervisor import Supervisor
 from mutirao.embedded.valkey import Valkey
-from mutirao.errors import Unavailable
+from mutirao.errors import CoordinationUnavailable, Unavailable
 from mutirao.settings import load_settings
 from mutirao.store.database import Database
 from mutirao.store.doctor import Examination
@@ -104,7 +105,19 @@ class Cluster:
             self._postgres.start()
             self._adopt("postgres", self._postgres)
         migrate(self._dsn)
+        if self._options.redis is not None:
+            self._mention_redis()
         self._say(f"Servers are up and the schema is current ({time.monotonic() - began:.1f} s).")
+
+    def _mention_redis(self) -> None:
+        """Somebody's Redis may be away: that is no reason not to start, only worth a word."""
+        try:
+            with wrapped():
+                connect(self._redis_url, timeout=2.0).ping()
+        except CoordinationUnavailable as error:
+            self._say(
+                f"{error.message.rstrip('.')}: all goes on by PostgreSQL alone, slower, until it is back."
+            )
 
     def _adopt(self, name: str, server: Postgres | Valkey) -> None:
         child = Child(name, server.launch, process=server.process, log=self._directory.logs / f"{name}.log")

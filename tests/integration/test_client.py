@@ -265,6 +265,22 @@ def test_a_stream_may_follow_jobs_without_end(door: Door, client: Client) -> Non
     assert {job.state for job in ended} == {"cancelled"}
 
 
+def test_jobs_nobody_has_named_are_followed_from_their_submission_to_their_end(
+    door: Door, client: Client
+) -> None:
+    queue = f"q{uuid4().hex[:8]}"
+    client.submit("echo", {"message": "before"}, queue=queue)
+    changes = client.follow(queue=queue, timeout=60)
+    client.submit("echo", {"message": "elsewhere"})
+    jobs = client.submit_many({**job, "queue": queue} for job in echoes(130))
+    seen = [next(changes) for _ in jobs]
+    assert [(job.id, job.state) for job in seen] == [(job.id, "queued") for job in jobs]
+    end(door, jobs[7].id, Outcome.SUCCEEDED, result="1")
+    last = next(changes)
+    assert (last.id, last.state) == (jobs[7].id, "succeeded")
+    assert list(client.follow(queue=queue, timeout=0.05)) == []
+
+
 def test_a_job_there_is_not_is_not_waited_for(client: Client) -> None:
     with pytest.raises(NotFound, match="no job has the id"):
         client.wait_all([uuid4()], timeout=5)

@@ -10,6 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from mutirao.client import watching
+from mutirao.client.changes import Changes
 from mutirao.client.requests import Request, request
 from mutirao.client.rest import Rest
 from mutirao.client.results import Changed, Job, JobFailed, JobRef, Letter, Submitted, id_of
@@ -115,6 +116,16 @@ class Client:
         """
         ended = watching.ended(self._rest, (id_of(job) for job in jobs), timeout)
         return (job.as_(JobSummary) for job in ended)
+
+    def follow(
+        self, *, handler: str | None = None, queue: str | None = None, timeout: float | None = None
+    ) -> Iterator[JobSummary]:
+        """Every job that fits and is submitted from now on, each time its state is seen to have changed.
+
+        Ends after `timeout` seconds, or never. A state that lasts shorter than a look may go unseen, never
+        a job's end.
+        """
+        return Changes(self._rest, {"handler": handler, "queue": queue}).run(timeout)
 
     def result(self, job: JobRef, timeout: float | None = None) -> Any:
         """What the job's handler returned, once it has; JobFailed when it ended dead or cancelled."""

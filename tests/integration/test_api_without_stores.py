@@ -66,12 +66,16 @@ def test_without_postgres_the_answer_is_503_and_all_is_well_again_afterwards(
         door.submit()
         database_server.postgres.stop()
         try:
+            # Whoever finds out waits a while; a rush that comes after that is answered in time.
+            assert door.http.get("/api/v1/nodes").status_code == 503
             asked = [("GET", "/", None), ("GET", "/readyz", None), *calls(door)]
             answers = at_once([partial(ask, door, *one) for one in asked])
             for (method, path, _), answer in zip(asked, answers, strict=True):
                 assert answer.status_code == 503, (method, path, answer.text)
                 assert int(answer.headers["Retry-After"]) > 0
             assert {answer.headers["Content-Type"] for answer in answers[2:]} == {PROBLEM}
+            rush = [partial(door.http.get, "/api/v1/nodes", timeout=5.0)] * 40
+            assert {answer.status_code for answer in at_once(rush)} == {503}
             assert door.http.get(DOCUMENT).status_code == 200
             assert door.http.get("/readyz").json()["dependencies"]["postgres"]["ok"] is False
             assert door.http.get("/livez").status_code == 200

@@ -24,6 +24,7 @@ from mutirao.store.lists import Lists
 
 # Of a whole web server, unless its workers are so many that each would get only one.
 _CONNECTIONS, _AT_LEAST = 4, 2
+_PATIENCE = 0.3
 _HEALTH_TIMEOUT = 2.0
 
 
@@ -53,7 +54,7 @@ def open_services(settings: Settings) -> Services:
     """The services of a web server with these settings."""
     dsn, name = settings.postgres.get_secret_value(), f"mutirao-web {settings.node_name}"
     size = max(_AT_LEAST, _CONNECTIONS // settings.web_workers)
-    database = Database(dsn, application_name=name, size=size)
+    database = Database(dsn, application_name=name, size=size, patience=_PATIENCE)
     # Its own connection: readiness must be answered in time when all the others are stuck.
     probe = Database(dsn, application_name=f"{name} probe", size=1, timeout=_HEALTH_TIMEOUT)
     insights, lists, jobs = Insights(database), Lists(database), Jobs(database)

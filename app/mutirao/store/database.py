@@ -21,6 +21,8 @@ __all__ = ["Database", "TermHeld", "Transaction"]
 T = TypeVar("T")
 
 _ATTEMPTS = 5
+# So long after a vain wait it is known that there is no connection to be had.
+_REMEMBERED = 5.0
 
 
 class TermHeld(NamedTuple):
@@ -33,6 +35,8 @@ class TermHeld(NamedTuple):
 class Database:
     """A pool of at most `size` connections, opened when first needed and checked before they are lent.
 
+    Who finds out that there is none to be had waits `timeout` seconds; who comes after that, until there is
+    one again, `patience` seconds if that is given: a rush must not keep every thread of a server waiting.
     With `steady_plans` every statement keeps one index-only plan: for the few that run all the time.
     """
 
@@ -43,6 +47,7 @@ class Database:
         application_name: str,
         size: int = 1,
         timeout: float = 5.0,
+        patience: float | None = None,
         steady_plans: bool = False,
     ) -> None:
         self._pool = connection_pool(
@@ -52,6 +57,8 @@ class Database:
             timeout=timeout,
             steady_plans=steady_plans,
         )
+        self._patience = patience
+        self._missed_at = float("-inf")
         self._opened = False
 
     def close(self) -> None:
@@ -117,8 +124,11 @@ class Database:
             self._pool.open()
             self._opened = True
         try:
-            connection = self._pool.getconn()
+            known = boottime() - self._missed_at < _REMEMBERED
+            connection = self._pool.getconn(self._patience if known else None)
+            self._missed_at = float("-inf")
         except (PoolTimeout, psycopg.Error) as error:
+            self._missed_at = boottime()
             raise StoreUnavailable(
                 "PostgreSQL cannot be reached", hint="Is it up? `mutirao doctor` tells why."
             ) from error

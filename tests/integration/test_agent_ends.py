@@ -79,12 +79,10 @@ def test_sigterm_ends_an_agent_whose_postgresql_is_silent(made: Site) -> None:
 
 def test_with_its_guard_killed_an_agent_ends_and_all_it_ran_and_restarted_it_gives_back(made: Site) -> None:
     agent = made.agent("guarded").start().serving()
-    file = made.directory / "family"
+    file, other = made.directory / "family", made.directory / "other"
     job = made.submit("spawn_setsid", {"pids": str(file)})
-    dead = made.submit("sleep", {"seconds": 60}, max_retries=0)
-    for one in (job, dead):
-        made.becomes(one, "running")
-    watch = Watch([*pids_in(file), *agent.descendants()])
+    dead = made.submit("spawn_setsid", {"pids": str(other)}, max_retries=0)
+    watch = Watch([*pids_in(file), *pids_in(other), *agent.descendants()])
     file.unlink()
     agent.kill_guard()
     assert agent.ended() == 4

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from random import randbytes
 from uuid import UUID
 
 import pytest
@@ -269,6 +270,20 @@ def test_what_waits_is_gone_through_in_order_whatever_lies_between(
         assert [job.id for page in pages for job in page] == mine
     assert {job.payload for page in pages for job in page} == {b'{"message": "hi"}'}
     assert not list(store(stage, node).waiting(set(), [first], among=True))
+
+
+def test_of_large_payloads_a_page_holds_fewer(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contracts, "BYTES", 50_000)
+    monkeypatch.setattr(contracts, "PAGE", 6)
+    node = stage.node()
+    large = [f'"{randbytes(10_000).hex()}"' for _ in range(8)]
+    jobs = [stage.submit(1, payload=payload)[0] for payload in large]
+    pages = waiting(stage, node, 0, among=True)
+    assert [job.id for page in pages for job in page] == jobs
+    assert [job.payload.decode() for page in pages for job in page] == large
+    assert 3 <= max(map(len, pages)) < 6
+    monkeypatch.setattr(contracts, "BYTES", 1)
+    assert [len(page) for page in waiting(stage, node, 0, among=True)] == [1] * 8
 
 
 def test_a_handler_that_was_seen_enough_of_is_left_out(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

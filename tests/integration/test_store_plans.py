@@ -28,6 +28,7 @@ WAITING = {
     "among": True,
     "stretch": 20_000,
     "limit": 100,
+    "bytes": 1_000_000,
 }
 ENDS = {"ids": IDS, "attempts": [1] * 50, "outcomes": ["succeeded"] * 50}
 WISHES = {"ids": IDS, "keys": ["paid"] * 50, "tokens": IDS}

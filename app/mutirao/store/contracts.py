@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from mutirao.store import sql
@@ -15,8 +16,9 @@ _NODES = sql.load("nodes.sql")
 _LOWEST = UUID(int=0)
 # Looked at by one statement, which thus takes a few milliseconds however long the queue is.
 STRETCH = 20_000
-# Each may be a mebibyte.
-PAGE = 50
+PAGE = 200
+# Of payloads as they are stored, in one page: each may be a mebibyte.
+BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,26 +89,22 @@ class ContractStore:
         Of those whose contract is one of `contracts` (`among`), or none of them. `handlers` may shrink
         meanwhile. A job that moves on meanwhile may be missed or come twice.
         """
+        wanted = {
+            "among": among,
+            "contracts": list(contracts),
+            "stretch": STRETCH,
+            "limit": PAGE,
+            "bytes": BYTES,
+        }
         for statement in (_SQL.queued_stretch, _SQL.scheduled_stretch):
-            place, last = "-infinity", _LOWEST
-            while handlers:
-                params = {
-                    "place": place,
-                    "id": last,
-                    "handlers": list(handlers),
-                    "contracts": list(contracts),
-                    "among": among,
-                    "stretch": STRETCH,
-                    "limit": PAGE,
-                }
+            place: dict[str, object] | None = {"place": "-infinity", "id": _LOWEST}
+            while place is not None and handlers:
                 with self._database.transaction() as tx:
-                    rows = tx.rows(statement, params)
+                    rows = tx.rows(statement, {**wanted, **place, "handlers": list(handlers)})
                 found = [row for row in rows if row.handler is not None]
                 if found:
                     yield [WaitingJob(r.id, r.handler, r.contract, r.payload.encode()) for r in found]
-                if len(rows) == len(found) < PAGE:
-                    break  # nothing lies beyond this stretch
-                place, last = rows[-1].place, rows[-1].id
+                place = _onwards(found, rows[len(found) :])
 
     def rule(self, incarnation: int, handler: str, refusal: str | None) -> None:
         """From now on the incarnation serves the handler (None), or does not, for that reason.
@@ -136,3 +134,10 @@ class ContractStore:
             return int(tx.one(_SQL.adopt, params).adopted)
 
         return self._database.run(work)
+
+
+def _onwards(found: list[Any], end: list[Any]) -> dict[str, object] | None:
+    """After the last of a page that was too full, else after the whole stretch; None: nothing lies beyond."""
+    full = found and (len(found) == PAGE or len(found) < found[0].wanted)
+    last = found[-1:] if full else end
+    return {"place": last[0].place, "id": last[0].id} if last else None

@@ -22,7 +22,8 @@ WHERE mine.node = %(node)s ORDER BY mine.handler
 UPDATE node_contracts SET refusal = %(refusal)s WHERE node = %(node)s AND handler = %(handler)s
 
 -- name: queued_stretch
--- Of the next so many queued jobs the wanted ones; where these are few, then the place where that stretch ends.
+-- Of the next so many queued jobs the wanted ones, of large ones fewer; where these are few, then the place where
+-- that stretch ends.
 WITH wanted AS MATERIALIZED (
     SELECT id FROM (
         SELECT id, rank, handler, contract FROM jobs
@@ -32,10 +33,14 @@ WITH wanted AS MATERIALIZED (
     WHERE handler = ANY(%(handlers)s::text[]) AND (contract = ANY(%(contracts)s::int[])) = %(among)s::bool
     ORDER BY rank, id LIMIT %(limit)s
 )
-(SELECT id, rank::text AS place, handler, contract, payload::text AS payload
- FROM wanted JOIN jobs USING (id) ORDER BY rank, id)
+(SELECT id, rank::text AS place, handler, contract, payload::text AS payload, wanted
+ FROM (
+    SELECT id, rank, handler, contract, payload, count(*) OVER () AS wanted,
+        sum(pg_column_size(payload)) OVER (ORDER BY rank, id) - pg_column_size(payload) AS before
+    FROM wanted JOIN jobs USING (id)
+ ) AS sized WHERE before < %(bytes)s ORDER BY rank, id)
 UNION ALL
-(SELECT id, rank::text, NULL, NULL, NULL FROM jobs
+(SELECT id, rank::text, NULL, NULL, NULL, 0 FROM jobs
  WHERE (SELECT count(*) FROM wanted) < %(limit)s
    AND node IS NULL AND queued_at IS NOT NULL AND (rank, id) > (%(place)s::text::float8, %(id)s)
  ORDER BY rank, id OFFSET %(stretch)s - 1 LIMIT 1)
@@ -51,10 +56,14 @@ WITH wanted AS MATERIALIZED (
     WHERE handler = ANY(%(handlers)s::text[]) AND (contract = ANY(%(contracts)s::int[])) = %(among)s::bool
     ORDER BY run_at, id LIMIT %(limit)s
 )
-(SELECT id, run_at::text AS place, handler, contract, payload::text AS payload
- FROM wanted JOIN jobs USING (id) ORDER BY run_at, id)
+(SELECT id, run_at::text AS place, handler, contract, payload::text AS payload, wanted
+ FROM (
+    SELECT id, run_at, handler, contract, payload, count(*) OVER () AS wanted,
+        sum(pg_column_size(payload)) OVER (ORDER BY run_at, id) - pg_column_size(payload) AS before
+    FROM wanted JOIN jobs USING (id)
+ ) AS sized WHERE before < %(bytes)s ORDER BY run_at, id)
 UNION ALL
-(SELECT id, run_at::text, NULL, NULL, NULL FROM jobs
+(SELECT id, run_at::text, NULL, NULL, NULL, 0 FROM jobs
  WHERE (SELECT count(*) FROM wanted) < %(limit)s
    AND node IS NULL AND queued_at IS NULL AND (run_at, id) > (%(place)s::text::timestamptz, %(id)s)
  ORDER BY run_at, id OFFSET %(stretch)s - 1 LIMIT 1)

@@ -66,6 +66,20 @@ def test_a_body_cut_short_is_no_job(door: Door, framing: bytes, suffix: bytes) -
     assert door.count() == before
 
 
+@pytest.mark.parametrize("body", [b"{}", b'{"attempt": 1}', b" ", b"x" * 3_000_000], ids=len)
+@pytest.mark.parametrize("chunked", [False, True], ids=["with a length", "chunked"])
+def test_a_body_where_none_is_taken_is_refused_not_ignored(door: Door, chunked: bool, body: bytes) -> None:
+    job = door.submit()
+    content = chunks(body) if chunked else body
+    for method, path in (("POST", f"/api/v1/jobs/{job}/cancel"), ("GET", f"/api/v1/jobs/{job}")):
+        answer = door.http.request(method, path, content=content, headers=JSON)
+        assert answer.status_code == 422, answer.text
+        assert "takes no body" in answer.json()["detail"]
+        content = body
+    assert door.job(job)["state"] == "queued"
+    assert door.http.post(f"/api/v1/jobs/{job}/cancel", content=b"").status_code == 200
+
+
 @pytest.mark.parametrize(
     "headers",
     [{"Content-Type": "text/plain"}, {}, {**JSON, "Content-Encoding": "gzip"}],

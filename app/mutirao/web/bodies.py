@@ -9,6 +9,7 @@ from flask import Response, request
 from gunicorn.http.errors import ParseException  # type: ignore[import-untyped]
 from werkzeug.exceptions import BadRequest, RequestEntityTooLarge, UnsupportedMediaType
 
+from mutirao.errors import InvalidInput
 from mutirao.loop import boottime
 
 MAX_BODY = 1 << 20
@@ -35,6 +36,19 @@ def read_body(limit: int) -> bytes:
     if length is not None and len(body) < length:
         raise BadRequest("the body is shorter than its Content-Length")
     return body
+
+
+def refuse_body() -> None:
+    """Refuses a body where none is taken: it would be ignored."""
+    stream = request.environ["wsgi.input"]
+    try:
+        given = bool(stream.read(1))
+        if given:
+            _drain(stream)
+    except (OSError, ParseException):
+        given = True
+    if given:
+        raise InvalidInput("", "this operation takes no body")
 
 
 def _read(stream: BinaryIO, length: int | None, limit: int) -> bytes:

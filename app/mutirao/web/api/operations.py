@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from mutirao.errors import InvalidInput
 from mutirao.services.requests import validate
 from mutirao.web import strict_json
-from mutirao.web.bodies import MAX_BODY, answer, read_body
+from mutirao.web.bodies import MAX_BODY, answer, read_body, refuse_body
 
 View = Callable[..., Any]
 V = TypeVar("V", bound=View)
@@ -90,13 +90,15 @@ class Operation:
     stored: bool
 
     def carry_out(self, **arguments: Any) -> Response:
-        """Reads what the operation takes, and nothing else; then answers."""
+        """Reads what the operation takes, and refuses what it would ignore; then answers."""
         query = _query(self.query)
         if query is not None:
             arguments["query"] = query
         if self.headers is not None:
             arguments["headers"] = _headers(self.headers)
-        if self.body is not None:
+        if self.body is None:
+            refuse_body()
+        else:
             arguments["body"] = self.body.read()
         value = self.view(**arguments)
         reply = value if isinstance(value, Reply) else Reply(value, self.answers[0].status)

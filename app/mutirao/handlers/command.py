@@ -46,7 +46,7 @@ class Command:
         require_program(Path(payload.argv[0]))  # it may have been changed since the start
         tail = Tail()
         run_program(payload.argv, payload.stdin.encode(), context, tail.add)
-        output = tail.take() or Output(b"", 0)
+        output = (tail.take() or Output(b"", 0)).fitted()
         return Ran(exit_status=0, stdout=output.text(), stdout_dropped=output.dropped)
 
 

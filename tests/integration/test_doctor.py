@@ -189,8 +189,9 @@ def test_a_redis_that_is_full_or_would_forget(tmp_path: Path, one: Node) -> None
 
 
 GOOD = Server(
-    version=180000, read_only=False, durable=True, autovacuum=True, idle_session_timeout=0.0, connections=100,
-    sessions=10, oldest_transaction=0.0, revision=head(), ahead=0.1,
+    version=180000, encoding="UTF8", read_only=False, durable=True, autovacuum=True,
+    idle_session_timeout=0.0, connections=100, sessions=10, oldest_transaction=0.0,
+    revision=head(), ahead=0.1,
 )  # fmt: skip
 
 
@@ -204,6 +205,7 @@ def levels(findings: Iterator[Finding]) -> dict[str, Level]:
         ("version", 180000, {}),
         ("version", 140011, {"postgres.version": Level.FAIL}),
         ("version", 190000, {"postgres.version": Level.WARN}),
+        ("encoding", "SQL_ASCII", {"postgres.encoding": Level.FAIL}),
         ("revision", "0001", {"postgres.schema": Level.FAIL}),
         ("revision", "9999", {"postgres.schema": Level.WARN}),
         ("read_only", True, {"postgres.writable": Level.FAIL}),

@@ -14,11 +14,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psycopg
+import psycopg.sql
 import pytest
 
 from mutirao.agent.identity import NodeIdentity
 from mutirao.embedded.room import FOR_A_NEW, require_room
 from mutirao.errors import MutiraoError
+from mutirao.store.migrate import migrate
+from tests.integration.conftest import DatabaseServer
 from tests.support.door import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -177,6 +180,31 @@ def test_a_schema_from_the_future(postgres_dsn: str) -> None:
     status, said = mutirao("migrate", "--postgres", postgres_dsn)
     assert (status, "does not know the schema" in said) == (1, True)
     assert "newer version" in said
+
+
+def test_a_database_that_cannot_hold_every_text(database_server: DatabaseServer) -> None:
+    with psycopg.connect(database_server.postgres.superuser_dsn, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE ascii OWNER mutirao ENCODING 'SQL_ASCII' TEMPLATE template0")
+    dsn = database_server.dsn("ascii")
+    try:
+        status, said = mutirao("migrate", "--postgres", dsn)
+        assert (status, "encoding is SQL_ASCII" in said, "TEMPLATE template0" in said) == (1, True, True)
+    finally:
+        database_server.drop(dsn)
+
+
+def test_a_postgresql_that_is_too_old(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mutirao.store.migrate.OLDEST", 99)
+    with pytest.raises(MutiraoError, match="is too old"):
+        migrate(empty_dsn)
+
+
+def test_a_role_that_may_not_make_a_schema(database_server: DatabaseServer, empty_dsn: str) -> None:
+    with psycopg.connect(database_server.superuser_dsn(empty_dsn), autocommit=True) as connection:
+        name = psycopg.sql.Identifier(connection.info.dbname)
+        connection.execute(psycopg.sql.SQL("ALTER DATABASE {} OWNER TO postgres").format(name))
+    status, said = mutirao("migrate", "--postgres", empty_dsn)
+    assert (status, "permission denied" in said, "GRANT CREATE ON DATABASE" in said) == (3, True, True)
 
 
 def test_a_postgresql_that_is_silent() -> None:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 
 from mutirao.doctor.finding import Finding, fail, ok, warn
 from mutirao.store.doctor import Server
-from mutirao.store.migrate import head
+from mutirao.store.migrate import NEWEST, OLDEST, head
 
-OLDEST, NEWEST = 15, 18
 SKEW_NOTED, SKEW_WRONG = 1.0, 30.0
 FEW_SESSIONS = 10
 LONG_TRANSACTION = 300.0
@@ -28,6 +27,13 @@ def _version(server: Server) -> Finding:
     if major > NEWEST:
         return warn("postgres.version", f"{said} is newer than what was tested", f"use {OLDEST} to {NEWEST}")
     return ok("postgres.version", said)
+
+
+def _encoding(server: Server) -> Finding:
+    if server.encoding != "UTF8":
+        hint = "move to a database with ENCODING 'UTF8'"
+        return fail("postgres.encoding", f"{server.encoding} cannot hold every text", hint)
+    return ok("postgres.encoding", "UTF8")
 
 
 def _schema(server: Server) -> Finding:
@@ -97,5 +103,5 @@ def _vacuum(server: Server) -> Finding:
 
 
 CHECKS: tuple[Callable[[Server], Finding], ...] = (
-    _version, _schema, _writable, _durable, _clock, _sessions, _sessions_stay, _vacuum,
+    _version, _encoding, _schema, _writable, _durable, _clock, _sessions, _sessions_stay, _vacuum,
 )  # fmt: skip

@@ -22,6 +22,7 @@ class Server:
     """A server as it describes itself; times in seconds. `ahead` is its clock against this machine's."""
 
     version: int
+    encoding: str
     read_only: bool
     durable: bool
     autovacuum: bool
@@ -78,6 +79,8 @@ class Examination:
         here = (began + time.time()) / 2
         facts = row._asdict()
         migrated, clock = facts.pop("migrated"), facts.pop("clock")
+        if isinstance(facts["encoding"], bytes):  # the driver decodes nothing where the server does not
+            facts["encoding"] = facts["encoding"].decode()
         revision = self._one(_SQL.revision).revision if migrated else None
         return Server(**facts, revision=revision, ahead=clock - here)
 

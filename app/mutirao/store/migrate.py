@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from alembic import command
@@ -16,6 +17,8 @@ from sqlalchemy.pool import NullPool
 
 from mutirao.errors import MutiraoError, SettingsError, StoreUnavailable
 
+# What this version is tested with.
+OLDEST, NEWEST = 15, 18
 # Any constant will do, as long as nobody else takes it: "mutirao" read as an integer.
 _LOCK = 0x6D757469726F
 
@@ -27,9 +30,7 @@ def migrate(dsn: str) -> tuple[str | None, str]:
     """
     engine = create_engine(
         "postgresql+psycopg://",
-        creator=lambda: psycopg.connect(
-            dsn, connect_timeout=5, options="-c search_path=mutirao,public -c timezone=UTC"
-        ),
+        creator=lambda: _connect(dsn),
         poolclass=NullPool,
     )
     try:
@@ -91,6 +92,29 @@ def _upgrade(connection: Connection) -> tuple[str | None, str]:
     finally:
         connection.rollback()
         connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
+
+
+def _connect(dsn: str) -> psycopg.Connection[Any]:
+    options = "-c search_path=mutirao,public -c timezone=UTC"
+    connection = psycopg.connect(dsn, connect_timeout=5, options=options)
+    trouble = _unusable(connection.info)
+    if trouble is not None:
+        connection.close()
+        raise trouble
+    return connection
+
+
+def _unusable(server: psycopg.ConnectionInfo) -> MutiraoError | None:
+    """Why nothing should be stored there, if so."""
+    major, encoding = server.server_version // 10000, server.parameter_status("server_encoding")
+    if major < OLDEST:
+        return MutiraoError(f"PostgreSQL {major} is too old", hint=f"Use PostgreSQL {OLDEST} to {NEWEST}.")
+    if encoding != "UTF8":
+        return MutiraoError(
+            f"the database's encoding is {encoding}, which cannot hold every text",
+            hint="Make another: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
+        )
+    return None
 
 
 def _revision(connection: Connection) -> str | None:

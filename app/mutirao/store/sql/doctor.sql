@@ -1,6 +1,7 @@
 -- name: server
 -- What the server is and how it is set up; needs no schema of ours and no privilege.
 SELECT current_setting('server_version_num')::int AS version,
+    current_setting('server_encoding') AS encoding,
     pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on' AS read_only,
     current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on' AS durable,
     current_setting('autovacuum') = 'on' AS autovacuum,

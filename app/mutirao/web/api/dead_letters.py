@@ -10,8 +10,9 @@ from mutirao.services.requests import LettersByFilter, LettersById
 from mutirao.services.services import Services
 from mutirao.web.api.answers import Discarded, LetterPage, Replayed
 from mutirao.web.api.jobs import ACTOR
-from mutirao.web.api.operations import Answer, Api, Body, Received
+from mutirao.web.api.operations import Answer, Api
 from mutirao.web.api.queries import DeathQuery, LettersQuery
+from mutirao.web.api.reading import Body, Received
 
 _CHOSEN = Body((LettersById, LettersByFilter))
 _NEXT = dict.fromkeys(("showDeadLetter", "replayDeadLetter", "discardDeadLetter"), "/dead_letters/0/id")

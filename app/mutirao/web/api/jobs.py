@@ -16,8 +16,9 @@ from mutirao.services.services import Services
 from mutirao.services.submission import Asked
 from mutirao.web import strict_json
 from mutirao.web.api.answers import Accepted, AcceptedBatch, JobPage, Summaries
-from mutirao.web.api.operations import Answer, Api, Body, Received, Reply
+from mutirao.web.api.operations import Answer, Api, Reply
 from mutirao.web.api.queries import IdsQuery, JobsQuery
+from mutirao.web.api.reading import Body, Received
 from mutirao.web.bodies import MAX_BATCH_BODY
 
 ACTOR = "api"

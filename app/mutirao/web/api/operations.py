@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
-from urllib.parse import unquote_to_bytes
+from typing import Any, TypeVar
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response
 from pydantic import BaseModel
 
-from mutirao.errors import InvalidInput
-from mutirao.services.requests import validate
-from mutirao.web import strict_json
-from mutirao.web.bodies import MAX_BODY, answer, read_body, refuse_body
+from mutirao.web.api.reading import Body, read_headers, read_query
+from mutirao.web.bodies import answer, refuse_body
 
 View = Callable[..., Any]
 V = TypeVar("V", bound=View)
-M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,37 +28,6 @@ class Answer:
     status: int = 200
     headers: tuple[str, ...] = ()
     leads_to: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """A JSON body of one of these models, told apart by their required fields, of at most `limit` bytes."""
-
-    models: tuple[type[BaseModel], ...]
-    limit: int = MAX_BODY
-
-    def read(self) -> Received[BaseModel]:
-        """The request's body; the errors name what is wrong with it."""
-        raw = read_body(self.limit)
-        document = strict_json.parse(raw)
-        return Received(validate(self._fitting(document), document), raw)
-
-    def _fitting(self, document: object) -> type[BaseModel]:
-        given = document if isinstance(document, dict) else {}
-        named = (model for model in self.models if _required(model) & given.keys())
-        return next(named, self.models[0])
-
-
-def _required(model: type[BaseModel]) -> set[str]:
-    return {name for name, info in model.model_fields.items() if info.is_required()}
-
-
-@dataclass(frozen=True, slots=True)
-class Received(Generic[M]):
-    """A body as its model, and the bytes it came in."""
-
-    value: M
-    raw: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +56,11 @@ class Operation:
 
     def carry_out(self, **arguments: Any) -> Response:
         """Reads what the operation takes, and refuses what it would ignore; then answers."""
-        query = _query(self.query)
+        query = read_query(self.query)
         if query is not None:
             arguments["query"] = query
         if self.headers is not None:
-            arguments["headers"] = _headers(self.headers)
+            arguments["headers"] = read_headers(self.headers)
         if self.body is None:
             refuse_body()
         else:
@@ -103,27 +68,6 @@ class Operation:
         value = self.view(**arguments)
         reply = value if isinstance(value, Reply) else Reply(value, self.answers[0].status)
         return answer(reply.value, reply.status, dict(reply.headers))
-
-
-def _query(model: type[BaseModel] | None) -> BaseModel | None:
-    """The query as `model`: no other parameters, which would be ignored, and none twice."""
-    try:
-        unquote_to_bytes(request.query_string).decode()
-    except UnicodeDecodeError:
-        raise InvalidInput("", "the query is not UTF-8") from None
-    known = [] if model is None else list(model.model_fields)
-    for name, values in request.args.lists():
-        if name not in known:
-            hint = f"known: {', '.join(known)}" if known else "this operation takes no parameters"
-            raise InvalidInput(name[:100], "is not a known parameter", hint=hint)
-        if len(values) > 1:
-            raise InvalidInput(name, "is given twice")
-    return None if model is None else validate(model, request.args.to_dict())
-
-
-def _headers(model: type[M]) -> M:
-    names = [info.alias or name for name, info in model.model_fields.items()]
-    return validate(model, {name: request.headers[name] for name in names if name in request.headers})
 
 
 class Api:

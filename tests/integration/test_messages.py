@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from mutirao.embedded.room import FOR_A_NEW, require_room
 from mutirao.errors import MutiraoError
 from mutirao.store.migrate import migrate
 from tests.integration.conftest import DatabaseServer
+from tests.support.cluster import free_ports
 from tests.support.door import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -53,11 +56,13 @@ def up(home: Path, *arguments: object, before: Sequence[str] = ()) -> tuple[int,
 
 
 def test_a_taken_port_of_any_node(home: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        status, said = mutirao("up", "--data", home / "data", "--nodes", 2, "--port", port - 1)
+    first = free_ports(2)
+    with socket.create_server(("127.0.0.1", first + 1)):
+        # What `up` decides for its nodes hides what the environment says.
+        arguments = ("up", "--data", home / "data", "--nodes", 2, "--port", first)
+        status, said = mutirao(*arguments, MUTIRAO_WEB_HOST="0.0.0.0")
     assert status == 5
-    assert f"port {port} on 127.0.0.1 is taken by pid {os.getpid()}" in said
+    assert f"port {first + 1} on 127.0.0.1 is taken by pid {os.getpid()}" in said
     assert "--port" in said
 
 
@@ -111,10 +116,13 @@ def test_a_read_only_checkout_and_an_absent_redis_are_no_obstacles(home: Path) -
         said = [
             line.strip() for line in itertools.takewhile(lambda line: "Logs:" not in line, cluster.stdout)
         ]
+        written = tomllib.loads((home / "data" / "nodes" / "1" / "mutirao.toml").read_text())
         cluster.send_signal(signal.SIGTERM)
         assert "Ready:" in said
         assert any("all goes on by PostgreSQL alone" in line for line in said)
         assert "hunter2" not in "".join(said)
+        # From the database's id: another cluster on the same Redis has another.
+        assert re.fullmatch("mutirao-[0-9a-f]{12}", written["redis_prefix"])
         assert "Stopped." in cluster.stdout.read()
     assert cluster.returncode == 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import click
 from mutirao.cli import demo
 from mutirao.embedded.cluster import Cluster, Options
 from mutirao.embedded.directory import ClusterDirectory
+from mutirao.embedded.ports import HOST
 from mutirao.embedded.signals import Signals
 from mutirao.settings import default_data_dir, load_settings
 
@@ -63,10 +65,7 @@ def command(
     if tree is not None:
         settings["checksum_roots"] = (*settings["checksum_roots"], tree)
     shared = {name: _plain(value) for name, value in settings.items() if value}
-    # Told before anything starts; the servers' addresses are only known later where they are our own.
-    load_settings(
-        None, {"postgres": "postgresql://", "redis": "unix://", **shared, **_given(postgres, redis)}
-    )
+    _check(shared, postgres, redis)
     directory = ClusterDirectory(data or default_data_dir())
     options = Options(nodes, port, postgres, redis, restart=not no_restart, settings=shared)
 
@@ -82,8 +81,12 @@ def command(
         _say("Stopped.")
 
 
-def _given(postgres: str | None, redis: str | None) -> dict[str, str]:
-    return {name: value for name, value in (("postgres", postgres), ("redis", redis)) if value}
+def _check(shared: Mapping[str, object], postgres: str | None, redis: str | None) -> None:
+    """Refuses what no node could start with, before anything starts."""
+    # What each node is told by us hides the environment's; addresses of our own servers are not known yet.
+    ours = {"web_host": HOST, "web_port": 1, "node_name": "node"}
+    stores = {"postgres": postgres or "postgresql://", "redis": redis or "unix://"}
+    load_settings(None, {**ours, **stores, **shared})
 
 
 def _plain(value: Any) -> Any:

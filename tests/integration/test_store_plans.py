@@ -32,6 +32,11 @@ WAITING = {
 }
 ENDS = {"ids": IDS, "attempts": [1] * 50, "outcomes": ["succeeded"] * 50}
 WISHES = {"ids": IDS, "keys": ["paid"] * 50, "tokens": IDS}
+PAGE = {
+    **{"below": NODE, "oldest": NODE, "before": "infinity", "limit": 51, "job_id": NODE},
+    **dict.fromkeys(("states", "handler", "queue", "created_after", "created_before"), "{}"),
+    **dict.fromkeys(("error_type", "event", "actor", "node"), "a"),
+}
 
 HOT: Mapping[str, Mapping[str, object]] = {
     "assignment.rooms": {},
@@ -85,10 +90,19 @@ HOT: Mapping[str, Mapping[str, object]] = {
     "jobs.replay": {"ids": IDS, "actor": "a", "attempt": None},
     "jobs.discard": {"ids": IDS, "actor": "a", "attempt": None},
     "jobs.forget_keys": {"kept": 1.0, "limit": 1000},
-    "lists.summaries": {"ids": IDS},
     "insights.audit": {"id": NODE},
     "insights.attempts": {"id": NODE},
     "insights.job": {"id": NODE},
+    "lists.live_jobs": PAGE,
+    "lists.live_jobs_floor": PAGE,
+    "lists.finished_jobs": PAGE,
+    "lists.finished_jobs_floor": PAGE,
+    "lists.summaries": {"ids": IDS},
+    "lists.dead_letters": PAGE,
+    "lists.dead_letters_floor": PAGE,
+    "lists.audit": {**PAGE, "below": 5},
+    "lists.audit_floor": {"below": 5},
+    "lists.audit_of_job": {**PAGE, "below": 5},
 }
 TYPES: Mapping[type, str] = {
     UUID: "uuid",

@@ -92,7 +92,14 @@ def test_a_line_that_is_refused_is_named_and_nothing_of_its_batch_is_stored(
     done = run(door, "submit", "--file", "-", stdin=f"{line(1)}\n{line(2)}\n{third}\n")
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
+    assert "0 jobs submitted" in done.stderr
     assert door.count() == before
+
+
+def test_a_pipe_is_read_once(door: Door) -> None:
+    command = f"{' '.join(MUTIRAO)} submit --url {door.url} --file <(echo '{line(1)}')"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert door.job(done.stdout.strip())["payload"] == {"message": 1}, done.stderr
 
 
 def test_what_belongs_into_the_lines_is_refused_beside_a_file(door: Door) -> None:

@@ -7,6 +7,7 @@ import sys
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
@@ -27,8 +28,8 @@ class JobFile:
         self._lines = array("Q")
 
     def count(self) -> int | None:
-        """How many jobs there are; None when only reading them can tell."""
-        if self._name == "-":
+        """How many jobs there are; None when only reading them can tell, which a pipe allows once."""
+        if not Path(self._name).is_file():
             return None
         with self._open() as stream:
             return sum(1 for line in stream if line.strip())

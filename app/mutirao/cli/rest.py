@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from mutirao.cli.main import AS_JSON
 from mutirao.client import DEFAULT_URL
 from mutirao.client.answers import Document
 from mutirao.client.rest import Rest
+from mutirao.errors import Unavailable
 
 # Where nobody listens, a person is told soon; a node that restarts is back by then.
 _PATIENCE = 3.0
@@ -55,10 +57,15 @@ def connected(function: F) -> F:
     )
     @functools.wraps(function)
     def wrapper(url: str | None, **arguments: Any) -> Any:
-        with Rest(url, refused=_PATIENCE) as nodes:
+        with Rest(url, refused=_PATIENCE, waiting=_tell_waiting) as nodes:
             return function(nodes, **arguments)
 
     return wrapper  # type: ignore[return-value]
+
+
+def _tell_waiting(why: Unavailable) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"{why.message}; trying again …", err=True)
 
 
 def paged(function: F) -> F:

@@ -72,17 +72,13 @@ def command(
     """
     if (handler is None) == (file is None):
         raise click.UsageError("name either a HANDLER or a --file")
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout goes with --wait")
     if payload is not None and named_payload is not None:
         raise click.UsageError("the payload is given twice")
     payload = named_payload if payload is None else payload
     if handler is not None:
-        _one(
-            nodes,
-            _request(handler, payload, key, **fields),
-            timeout if wait else None,
-            wait=wait,
-            as_json=as_json,
-        )
+        _one(nodes, _request(handler, payload, key, **fields), timeout, wait=wait, as_json=as_json)
         return
     if payload is not None:
         raise click.UsageError("with --file, payloads belong into its lines")
@@ -127,21 +123,21 @@ def _one(nodes: Rest, asked: Request, timeout: float | None, *, wait: bool, as_j
 def _many(nodes: Rest, jobs: JobFile, timeout: float | None, *, wait: bool, as_json: bool) -> None:
     accepted: list[str] = []
     done = 0
-    with progress("submitted", jobs.count()) as advance:
-        try:
+    try:
+        with progress("submitted", jobs.count()) as advance:
             for answer in nodes.submit_many(jobs.texts(), BATCH):
-                jobs_of_batch = answer.items("jobs")
-                done += len(jobs_of_batch)
-                advance(len(jobs_of_batch))
+                batch = answer.items("jobs")
+                done += len(batch)
+                advance(len(batch))
                 if wait:
-                    accepted += (job["id"] for job in jobs_of_batch)
+                    accepted += (job["id"] for job in batch)
                     continue
-                for job in jobs_of_batch:
+                for job in batch:
                     click.echo(job.text if as_json else job["id"])
-        except InvalidInput as error:
-            click.echo(f"{done} jobs were submitted before this one's batch", err=True)
-            raise jobs.located(error) from None
+    except InvalidInput as error:
+        raise jobs.located(error) from None
+    finally:
+        # However it ended: what is in is in.
+        click.echo(f"{done} jobs submitted", err=True)
     if wait:
         follow(nodes, accepted, timeout, as_json=as_json)
-    else:
-        click.echo(f"{done} jobs submitted", err=True)

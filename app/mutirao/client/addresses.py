@@ -20,6 +20,7 @@ class Addresses:
         if not self._urls:
             raise InvalidInput("url", "no address is given", hint="name a node with --url or MUTIRAO_URL")
         self._first = 0
+        self.met = False
 
     def __len__(self) -> int:
         return len(self._urls)
@@ -30,7 +31,8 @@ class Addresses:
         yield from self._urls[first:] + self._urls[:first]
 
     def answered(self, url: str) -> None:
-        """Remembers that this one is alive."""
+        """Remembers that this one is alive, and that somebody has been met at all."""
+        self.met = True
         self._first = self._urls.index(url)
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from mutirao.client import watching
 from mutirao.client.changes import Changes
-from mutirao.client.requests import Request, request
+from mutirao.client.requests import Request, instant, request
 from mutirao.client.rest import Rest
 from mutirao.client.results import Changed, Job, JobFailed, JobRef, Letter, Submitted, id_of
 from mutirao.domain.job import Backoff, State
@@ -155,8 +155,8 @@ class Client:
             "state": states,
             "handler": handler,
             "queue": queue,
-            "created_after": created_after and created_after.isoformat(),
-            "created_before": created_before and created_before.isoformat(),
+            "created_after": created_after and instant("created_after", created_after),
+            "created_before": created_before and instant("created_before", created_before),
         }
         cursor: str | None = None
         while True:

@@ -45,7 +45,7 @@ class Request:
         named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "payload"}
         named["idempotency_key"] = self.idempotency_key or key or str(uuid4())
         if self.run_at is not None:
-            named["run_at"] = _instant(self.run_at)
+            named["run_at"] = instant("run_at", self.run_at)
         if isinstance(self.backoff, Backoff):
             named["backoff"] = asdict(self.backoff)
         said = ", ".join(
@@ -96,9 +96,10 @@ def _payload(value: object) -> str:
     return bytes(value).decode() if isinstance(value, msgspec.Raw) else to_json(value, "payload")
 
 
-def _instant(value: datetime) -> str:
+def instant(name: str, value: datetime) -> str:
+    """The time as text; InvalidValue naming the field when it is none, or has no offset."""
     if not isinstance(value, datetime):
-        raise InvalidValue("run_at", f"must be a datetime, not {type(value).__name__}")
+        raise InvalidValue(name, f"must be a datetime, not {type(value).__name__}")
     if value.utcoffset() is None:
-        raise InvalidValue("run_at", "needs an offset: give it a tzinfo, such as datetime.UTC")
+        raise InvalidValue(name, "needs an offset: give it a tzinfo, such as datetime.UTC")
     return value.isoformat()

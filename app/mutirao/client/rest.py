@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
-from mutirao.client.answers import Document
+from mutirao.client.answers import Document, Refused
 from mutirao.client.requests import batches, encode, to_json
 from mutirao.client.transport import Call, Transport
-from mutirao.errors import InvalidInput
+from mutirao.errors import InvalidInput, Unavailable
 
 MAX_IDS = 100
 MAX_BULK = 1000
@@ -28,8 +29,9 @@ class Rest:
         *,
         timeout: float = 30.0,
         refused: float | None = None,
+        waiting: Callable[[Unavailable], None] = lambda _: None,
     ) -> None:
-        self._transport = Transport(urls, token, timeout=timeout, refused=refused)
+        self._transport = Transport(urls, token, timeout=timeout, refused=refused, waiting=waiting)
 
     def __enter__(self) -> Self:
         return self
@@ -100,7 +102,7 @@ class Rest:
 
     def handler(self, name: str) -> Document:
         """One handler's published contract."""
-        return self._get(f"{_API}/handlers/{name}")
+        return self._get(f"{_API}/handlers/{quote(name, safe='')}")
 
     def audit(self, **query: object) -> Document:
         """One page of the audit log, the newest entry first."""
@@ -140,7 +142,9 @@ def _counted(error: InvalidInput, done: int) -> InvalidInput:
             field = ".".join(["jobs", str(done + int(number)), *rest])
         case _:
             field = error.field
-    told = InvalidInput(field, error.message, hint=error.hint)
+    # The other fields that are wrong may be other jobs': one is told well.
+    message = error.errors[0]["message"] if isinstance(error, Refused) else error.message
+    told = InvalidInput(field, message, hint=error.hint)
     if done:
         told.add_note(f"the {done} jobs before this batch are stored")
     return told

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from mutirao.client.requests import InvalidValue
 from mutirao.domain.views import AttemptView, AuditView, DeadLetter, JobView
 from mutirao.errors import MutiraoError
 
@@ -23,8 +24,13 @@ JobRef = UUID | str | HasId
 
 
 def id_of(job: JobRef) -> str:
-    """The id of the job that is meant, as text."""
-    return str(job if isinstance(job, UUID | str) else job.id)
+    """The id of the job that is meant, as text; InvalidValue for a text that is none."""
+    if not isinstance(job, str):
+        return str(job if isinstance(job, UUID) else job.id)
+    try:
+        return str(UUID(job))
+    except ValueError:
+        raise InvalidValue("id", f"{job[:100]!r} is no job's id") from None
 
 
 class Submitted(msgspec.Struct, frozen=True):

@@ -35,7 +35,8 @@ class Transport:
     """Sends calls for at most `timeout` seconds each; any thread may use it.
 
     Every call must be safe to repeat: it may reach several nodes, or one node twice.
-    `refused` is how long to go on while nobody listens at any address.
+    `refused` is how long to go on while nobody listens at any address and none has answered before.
+    `waiting` is told, once a call, why it takes longer.
     """
 
     def __init__(
@@ -45,10 +46,12 @@ class Transport:
         *,
         timeout: float,
         refused: float | None = None,
+        waiting: Callable[[Unavailable], None] = lambda _: None,
     ) -> None:
         self.addresses = Addresses(urls)
         self._timeout = timeout
         self._refused = timeout if refused is None else min(refused, timeout)
+        self._waiting = waiting
         token = token if token is not None else environment("TOKEN")
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._http = httpx.Client(headers=headers, trust_env=False, limits=httpx.Limits(max_connections=64))
@@ -109,12 +112,14 @@ class Transport:
 
     def _pause(self, began: float, pause: float, failures: Mapping[str, NoAnswer]) -> float:
         """Waits before the next round, with jitter, and tells the wait of the one after it."""
-        nobody = all(failure.refused for failure in failures.values())
+        nobody = all(failure.refused for failure in failures.values()) and not self.addresses.met
         left = began + (self._refused if nobody else self._timeout) - time.monotonic()
         asked = min((failure.after for failure in failures.values()), default=0.0)
         wait = random.uniform(0.5, 1.0) * max(pause, min(asked, _LONGEST_PAUSE))  # noqa: S311 - jitter, no secret
         if wait > left:
             raise _nobody(failures)
+        if pause == _FIRST_PAUSE:
+            self._waiting(_nobody(failures))
         time.sleep(wait)
         return min(pause * 2, _LONGEST_PAUSE)
 

@@ -137,8 +137,10 @@ class Stage:
 
     def contract(self, handler: str) -> int:
         """The id of the handler's contract that was published last; 0 if none ever was."""
-        query = "SELECT id FROM contracts WHERE handler = %s ORDER BY published_at DESC, id DESC LIMIT 1"
-        return next((int(row.id) for row in self.rows(query, handler)), 0)
+        query = "SELECT id FROM contracts WHERE handler = %(name)s ORDER BY published_at DESC LIMIT 1"
+        with self.database.transaction() as tx:
+            row = tx.row(query, {"name": handler})
+        return 0 if row is None else int(row.id)
 
     def rows(self, query: str, *params: object) -> list[Any]:
         """What the tables say, over a connection of its own."""

@@ -91,7 +91,7 @@ HOT: Mapping[str, Mapping[str, object]] = {
     "jobs.discard": {"ids": IDS, "actor": "a", "attempt": None},
     "jobs.forget_keys": {"kept": 1.0, "limit": 1000},
     "insights.audit": {"id": NODE},
-    "insights.attempts": {"id": NODE},
+    "insights.attempts": {"id": NODE, "most": 1 << 22, "least": 1000},
     "insights.job": {"id": NODE},
     "lists.live_jobs": PAGE,
     "lists.live_jobs_floor": PAGE,

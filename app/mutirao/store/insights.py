@@ -23,6 +23,8 @@ from mutirao.store.database import Database
 from mutirao.store.lists import jobs_below, raw
 
 COUNTED_DEAD_LETTERS = 1001
+# Of all attempts of one job together, in bytes; beyond it, so many characters of each older one.
+MOST_OUTPUT, LEAST_OUTPUT = 4 << 20, 1000
 
 _SQL = sql.load("insights.sql")
 _HIGHEST = UUID(int=(1 << 128) - 1)
@@ -41,7 +43,7 @@ class Insights:
 
     def job(self, job_id: UUID) -> JobView | None:
         """The job, live or finished, with its attempts (the running one included) and its history."""
-        key = {"id": job_id}
+        key = {"id": job_id, "most": MOST_OUTPUT, "least": LEAST_OUTPUT}
         with self._db.transaction() as tx:
             found, attempts, audit = (tx.send(query, key) for query in (_SQL.job, _SQL.attempts, _SQL.audit))
             row = found.fetchone()

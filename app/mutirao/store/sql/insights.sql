@@ -21,11 +21,16 @@ FROM finished_jobs j LEFT JOIN nodes n ON n.id = j.node
 WHERE j.id = %(id)s
 
 -- name: attempts
--- The ended attempts of one job, oldest first.
+-- The ended attempts of one job, oldest first; of much output, only the end of the older attempts'.
 SELECT a.attempt, a.node, n.name AS node_name, a.incarnation, a.started_at, a.ended_at, a.outcome, a.seconds,
-       a.error::text AS error, a.output, a.output_dropped
-FROM attempts a LEFT JOIN nodes n ON n.id = a.node
-WHERE a.job_id = %(id)s
+       a.error::text AS error,
+       CASE WHEN a.shown THEN a.output ELSE right(a.output, %(least)s::int) END AS output,
+       a.output_dropped + CASE WHEN a.shown THEN 0
+           ELSE octet_length(a.output) - octet_length(right(a.output, %(least)s::int)) END AS output_dropped
+FROM (SELECT *, output IS NULL OR sum(octet_length(output)) OVER newest <= %(most)s AS shown
+      FROM attempts WHERE job_id = %(id)s
+      WINDOW newest AS (ORDER BY attempt DESC, ended_at DESC)) AS a
+LEFT JOIN nodes n ON n.id = a.node
 ORDER BY a.attempt, a.ended_at
 
 -- name: audit

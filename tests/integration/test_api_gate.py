@@ -165,3 +165,9 @@ def test_a_token_is_asked_for_where_one_is_set(tmp_path: Path, postgres_dsn: str
         assert door.http.get("/livez").status_code == 200
         assert door.http.get("/readyz").json() == {"status": "ready"}
         assert door.http.get("/readyz", headers=right).json()["node"] == "node-1"
+
+
+def test_what_is_too_long_to_be_read_is_refused(door: Door) -> None:
+    assert door.http.get(f"/api/v1/jobs?cursor={'x' * 9000}").status_code == 414
+    assert door.http.get("/api/v1/jobs", headers={"X-Long": "x" * 17_000}).status_code == 431
+    assert door.http.get("/api/v1/jobs", headers={"X-Long": "x" * 16_000}).status_code == 200

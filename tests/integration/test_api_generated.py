@@ -38,8 +38,10 @@ def run(door: Door, directory: Path) -> subprocess.CompletedProcess[str]:
         *("--generation-allow-x00", "false"),
         *("--suppress-health-check", "all", "--warnings", "off", "--no-color"),
     ]
-    command = [Path(sys.executable).with_name("schemathesis"), "run", f"{door.url}/api/v1/openapi.json"]
-    hooks = {"SCHEMATHESIS_HOOKS": str(Path(schemathesis_hooks.__file__))}
+    program, hook_file = Path(sys.executable).with_name("schemathesis"), Path(schemathesis_hooks.__file__)
+    config = ("--config-file", hook_file.with_name("schemathesis.toml"))
+    command = [program, *config, "run", f"{door.url}/api/v1/openapi.json"]
+    hooks = {"SCHEMATHESIS_HOOKS": str(hook_file)}
     return subprocess.run(
         [*command, *options],
         cwd=directory,

@@ -46,6 +46,11 @@ _PROBLEMS: Mapping[int, tuple[str, tuple[str, ...]]] = {
     422: ("a field or parameter is wrong, or the JSON is not strict", ()),
     503: ("PostgreSQL cannot be reached, or did not say whether it committed: try again", ("Retry-After",)),
 }
+# What the HTTP server refuses before the application sees it, in no form of ours.
+_UNREAD: Mapping[int, str] = {
+    414: "the request's first line is longer than 8,190 bytes",
+    431: "a header is longer than 16,380 bytes",
+}
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -90,6 +95,8 @@ def describe(operations: Sequence[Operation], prefix: str, *, secured: bool) -> 
         spec.components.schema(name, schema)
     for status, (means, headers) in _PROBLEMS.items():
         spec.components.response(_problem_name(status), described.problem(means, headers))
+    for status, means in _UNREAD.items():
+        spec.components.response(_problem_name(status), {"description": means})
     for one in operations:
         path = prefix + _PARAMETER.sub(r"{\2}", one.path)
         spec.path(path, operations={one.method.lower(): described.operation(one)})
@@ -149,7 +156,7 @@ def _problem_name(status: int) -> str:
 
 
 def _refusals(one: Operation) -> Iterator[int]:
-    yield from (401, 421, 422)
+    yield from (401, 421, 422, *_UNREAD)
     if one.stored:
         yield 503
     if one.method != "GET":

@@ -89,7 +89,11 @@ class Bound(Generic[P, R]):
             self._payload: TypeAdapter[P] = TypeAdapter(handler.payload_type)
             self._result: TypeAdapter[R] = TypeAdapter(handler.result_type)
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
-            raise ContractError(f"handler {handler.name!r} has a type without a schema: {error}") from error
+            # What pydantic goes on to advise is for whoever writes types for it.
+            raise ContractError(
+                f"handler {handler.name!r} has a type without a schema: {error.message.partition('. ')[0]}",
+                hint="derive classes of your own from mutirao.contract.Payload",
+            ) from error
 
     def parse(self, raw: bytes) -> P:
         """The payload as the handler's type; PayloadRefused names the field that does not fit."""
@@ -143,10 +147,12 @@ class SchemaBound:
         self.defaults = handler.defaults
         self.handler = handler
         try:
+            what = "payload"
             self._payload = Schema(handler.payload_schema)
+            what = "result"
             self._result = Schema(handler.result_schema)
         except ValueError as error:
-            raise ContractError(f"handler {handler.name!r} has a schema that is none: {error}") from error
+            raise ContractError(f"`{what}` of handler {handler.name!r} is no JSON Schema: {error}") from error
 
     def parse(self, raw: bytes) -> bytes:
         """The payload as it came; PayloadRefused names the first field that does not fit."""

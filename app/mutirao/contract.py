@@ -40,6 +40,7 @@ R_co = TypeVar("R_co", covariant=True)
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 LONGEST_GRACE = 60.0
 LARGEST_RESULT = 1 << 20
+_SIGNATURE = "it looks like `def f(payload: TYPE, context: Context) -> RESULT`; the context is optional"
 
 
 class Payload(BaseModel):
@@ -173,16 +174,22 @@ def handler(
     cancel_grace: float = 0.0,
 ) -> Callable[[Callable[..., R]], FunctionHandler[Any, R]]:
     """Makes a Handler of `function(payload: P[, context]) -> R`; the types come from its annotations."""
+    if not isinstance(name, str):
+        raise ContractError("@handler lacks the handler's name", hint='write @handler("NAME")')
     defaults = HandlerDefaults(queue, timeout, max_retries, backoff or Backoff(), priority, cancel_grace)
 
     def decorate(function: Callable[..., R]) -> FunctionHandler[Any, R]:
         parameters = list(inspect.signature(function).parameters.values())
         hints = typing.get_type_hints(function, include_extras=True)
         if len(parameters) not in (1, 2):
-            raise ContractError(f"handler {name!r} must take a payload and, if it wants one, a context")
+            raise ContractError(
+                f"handler {name!r} must take a payload and, if it wants one, a context", hint=_SIGNATURE
+            )
         for wanted in (parameters[0].name, "return"):
             if wanted not in hints:
-                raise ContractError(f"handler {name!r} lacks a type annotation for {wanted!r}")
+                raise ContractError(
+                    f"handler {name!r} lacks a type annotation for {wanted!r}", hint=_SIGNATURE
+                )
         return FunctionHandler(
             name=name,
             payload_type=hints[parameters[0].name],

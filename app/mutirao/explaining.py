@@ -42,7 +42,10 @@ def _explain(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _reason(error: Exception) -> str:
-    return error.message if isinstance(error, ValidationError) else str(error)
+    if not isinstance(error, ValidationError):
+        return str(error)
+    place = ".".join(map(str, error.instance_path))
+    return f"`{place}`: {error.message}" if place else error.message
 
 
 def _shortened(text: str) -> str:

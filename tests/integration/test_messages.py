@@ -26,6 +26,7 @@ from mutirao.store.migrate import migrate
 from tests.integration.conftest import DatabaseServer
 from tests.support.cluster import free_ports
 from tests.support.door import free_port
+from tests.support.handlers_dir import handlers_dir, program
 
 ROOT = Path(__file__).parents[2]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
@@ -180,6 +181,18 @@ def test_what_up_is_told_is_checked_and_no_password_repeated(
     found, said = up(home, option, value)
     assert (found, message in said) == (status, True), said
     assert "hunter2" not in said
+
+
+def test_up_starts_nothing_with_handlers_that_no_agent_would_start_with(home: Path) -> None:
+    directory = handlers_dir(home)
+    path = program(directory, "tool", "cat")
+    path.chmod(0o644)
+    status, said = up(home, "--handlers", directory)
+    assert status == 2
+    assert said.splitlines() == [
+        f"mutirao: an agent would not start: {path} is not executable", f"  hint: chmod +x {path}"
+    ]  # fmt: skip
+    assert not (home / "data").exists()
 
 
 def test_a_schema_from_the_future(postgres_dsn: str) -> None:

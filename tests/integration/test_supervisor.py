@@ -82,6 +82,12 @@ def test_one_that_keeps_failing_waits_longer_each_time(run: Run) -> None:
     assert [line.rpartition("again in ")[2] for line in run.said] == ["0.2 s", "0.4 s", "0.8 s"]
 
 
+def test_a_hint_is_told_with_what_it_is_for(run: Run) -> None:
+    run.child("echo began; echo 'mutirao: x is wrong'; echo '  hint: mend x'; exit 2")
+    run.until(lambda: bool(run.said))
+    assert "exited with 2 after saying: mutirao: x is wrong; hint: mend x; starting" in run.said[0]
+
+
 @pytest.mark.parametrize(("script", "restart"), [("exit 0", True), ("exit 4", False)])
 def test_one_that_is_done_or_may_not_restart_stays_down(run: Run, script: str, restart: bool) -> None:
     child = run.child(script, restart=restart)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -84,8 +85,11 @@ def test_an_executable_is_published_as_its_schema_says(directory: Path) -> None:
         ),
         ('{"payload": {}, "defaults": {"priority": 11}}', "defaults: priority must be 0–9: 11"),
         ('{"payload": {}, "defaults": {"backoff": {"base": -1}}}', "defaults: backoff.base must be"),
-        ('{"payload": {"type": "objekt"}}', "a schema that is none"),
-        ('{"payload": {}, "result": {"$ref": "https://example.org/a.json"}}', "a schema that is none"),
+        ('{"payload": {"type": "objekt"}}', "`payload` of handler 'wrong' is no JSON Schema: `type`: "),
+        (
+            '{"payload": {}, "result": {"$ref": "https://a.example/a.json"}}',
+            "`result` of handler 'wrong' is no",
+        ),
         ('{"payload": {}, "handler": "a b"}', "no name for a handler"),
     ],
 )
@@ -129,6 +133,16 @@ def test_a_script_without_an_interpreter_is_refused(directory: Path) -> None:
     path = program(directory, "tool", "cat")
     path.write_text("echo 1\n")
     assert "does not say what runs it" in _refusal(directory).message
+    path.write_bytes(b"#!/bin/sh\r\necho 1\r\n")
+    assert _refusal(directory).message == f"{path} has Windows line endings"
+    subprocess.run(["sh", "-c", _refusal(directory).hint], check=True)
+    assert path.read_bytes() == b"#!/bin/sh\necho 1\n"
+    path.write_text("#! /bin/nosuchsh -e\n")
+    assert _refusal(directory).message == f"{path} is to be run by `/bin/nosuchsh`, which is not there"
+    path.write_text("#!\n")
+    assert "does not say what runs it" in _refusal(directory).message
+    path.write_text("#! /bin/sh -eu\n")
+    assert load_registry(HandlerConfig(directory=str(directory))).bound("tool") is not None
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757])
@@ -213,3 +227,34 @@ def test_a_check_tells_all_at_once(directory: Path) -> None:
     assert found[str(loose)].hint == f"chmod go-w {loose}"
     assert f"defined by both {again} and {good}" in found[str(good)].error
     assert (found[str(readme)].error, found[str(readme)].hint[:8]) == ("", "ignored:")
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "hint"),
+    [
+        (
+            "@handler\ndef f(payload: str) -> str: ...",
+            "@handler lacks the handler's name",
+            '@handler("NAME")',
+        ),
+        (
+            "@handler('f')\ndef f(payload): ...",
+            "lacks a type annotation for 'payload'",
+            "def f(payload: TYPE",
+        ),
+        ("@handler('f')\ndef f() -> str: ...", "must take a payload", "def f(payload: TYPE"),
+        (
+            "class P: ...\n@handler('f')\ndef f(payload: P) -> str: ...",
+            "without a schema: ",
+            "contract.Payload",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_function_is_said_in_a_line(
+    directory: Path, text: str, says: str, hint: str
+) -> None:
+    write(directory, "wrong.py", f"from mutirao.contract import handler\n{text}\n")
+    refusal = _refusal(directory)
+    assert says in refusal.message
+    assert hint in refusal.hint
+    assert "\n" not in refusal.message

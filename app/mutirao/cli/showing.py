@@ -11,7 +11,8 @@ from mutirao.cli.rest import heading, moment, pairs, plain_text, table
 _PLAIN = ("id", "handler", "queue", "priority", "max_retries", "timeout", "idempotency_key", "submitted_by")
 _TIMES = ("run_at", "created_at", "started_at", "finished_at", "cancel_requested_at", "discarded_at")
 # Said in other words, or not for a line.
-_TOLD = frozenset({"type", "message", "traceback"})
+_TOLD = frozenset({"type", "message", "traceback", "exit_status", "signal"})
+_LAST_LINES = 10
 
 
 def show_job(job: Mapping[str, Any]) -> None:
@@ -32,6 +33,9 @@ def show_job(job: Mapping[str, Any]) -> None:
     if traceback := (job["error"] or {}).get("traceback"):
         heading("traceback")
         plain_text(traceback)
+    if job["error"] and (output := _end_of_output(job, _LAST_LINES)):
+        heading("end of the output")
+        plain_text(output)
     heading("attempts")
     table(
         ("attempt", "node", "started", "outcome", "seconds", "error"),
@@ -53,6 +57,7 @@ def show_end(job: Mapping[str, Any]) -> None:
             ("attempts", job["attempt"]),
             ("node", job["node_name"]),
             ended,
+            ("output", _end_of_output(job, 1) if died else ""),
         ]
     )
 
@@ -74,6 +79,12 @@ def failure(error: Mapping[str, Any] | None) -> str:
 def to_text(value: object) -> str:
     """A value of the API as JSON."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def _end_of_output(job: Mapping[str, Any], lines: int) -> str:
+    """The last lines that the last attempt wrote: a program says there why it failed."""
+    output = (job["attempts"][-1]["output"] if job["attempts"] else None) or ""
+    return "\n".join(output.splitlines()[-lines:])
 
 
 def _held_up(job: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +13,8 @@ from typing import Any
 import click
 
 from mutirao.cli import demo
+from mutirao.cli.main import INTERRUPTED
+from mutirao.client import DEFAULT_URL
 from mutirao.embedded.cluster import Cluster, Options
 from mutirao.embedded.directory import ClusterDirectory
 from mutirao.embedded.ports import HOST
@@ -86,7 +90,18 @@ def _check(shared: Mapping[str, object], postgres: str | None, redis: str | None
     # What each node is told by us hides the environment's; addresses of our own servers are not known yet.
     ours = {"web_host": HOST, "web_port": 1, "node_name": "node"}
     stores = {"postgres": postgres or "postgresql://", "redis": redis or "unix://"}
-    load_settings(None, {**ours, **stores, **shared})
+    directory = load_settings(None, {**ours, **stores, **shared}).handlers_dir
+    if directory is not None:
+        _check_handlers(directory)
+
+
+def _check_handlers(directory: Path) -> None:
+    """Says what is wrong with the handlers as each agent would, and exits as it would."""
+    # In a process of its own: what handlers import and start must not stay in the supervisor.
+    argv = [sys.executable, "-m", "mutirao", "handlers", "check", str(directory)]
+    status = subprocess.run(argv, stdout=subprocess.DEVNULL, check=False).returncode
+    if status:
+        sys.exit(INTERRUPTED if status < 0 else status)
 
 
 def _plain(value: Any) -> Any:
@@ -106,4 +121,6 @@ def _announce(directory: ClusterDirectory, urls: list[str]) -> None:
     _say("Ready:")
     for number, url in enumerate(urls, start=1):
         _say(f"  node-{number}  {url}")
+    if urls[0] != DEFAULT_URL:
+        _say(f"Other terminals find it after: export MUTIRAO_URL={urls[0]}")
     _say(f"Logs: {directory.logs}. Ctrl-C stops everything; the jobs stay.")

@@ -6,6 +6,7 @@ import selectors
 import signal
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from mutirao.embedded.children import Child
 from mutirao.embedded.process import Process, stop_all, tail
@@ -90,7 +91,7 @@ class Supervisor:
         then = (
             f"starting it again in {child.delay:.1f} s" if child.due is not None else "not starting it again"
         )
-        last = tail(child.log, 1).strip() if status > 0 and child.log is not None else ""
+        last = _last_words(child.log) if status > 0 and child.log is not None else ""
         why = f" after saying: {last[:LAST_WORDS]}" if last else ""
         self._say(f"{child.name} (pid {pid}) {how}{why}; {then}")
 
@@ -102,3 +103,9 @@ class Supervisor:
         if timeout is not None:
             waits.append(timeout)
         return max(0.0, min(waits)) if waits else None
+
+
+def _last_words(log: Path) -> str:
+    """The last line of a log; with the one before it when that is what a hint is for."""
+    last = tail(log, 1).strip()
+    return "; ".join(map(str.strip, tail(log, 2).splitlines())) if last.startswith("hint: ") else last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import sys
 from collections.abc import Iterator
@@ -74,7 +75,7 @@ def _of_python(path: Path) -> list[AnyHandler]:
     if not found:
         raise ContractError(
             f"{path} defines no handler",
-            hint="put @handler before its function, or begin the file's name with `_`",
+            hint='put @handler("NAME") before its function, or begin the file\'s name with `_`',
         )
     return found
 
@@ -158,8 +159,20 @@ def _require_interpreter(path: Path) -> None:
     with path.open("rb") as file:
         begin = file.read(_FIRST_BYTES)
     # Binaries hold NUL bytes near their beginning, whatever their format.
-    if not begin.startswith(b"#!") and b"\0" not in begin:
+    if b"\0" in begin:
+        return
+    line = begin.partition(b"\n")[0]
+    words = line.removeprefix(b"#!").split()
+    if not line.startswith(b"#!") or not words:
         raise ContractError(f"{path} does not say what runs it", hint="begin it with a line like `#!/bin/sh`")
+    # The system would only say that there is no such file, and mean the interpreter.
+    if line.endswith(b"\r"):
+        raise ContractError(f"{path} has Windows line endings", hint=f"sed -i 's/\\r$//' {path}")
+    interpreter = Path(os.fsdecode(words[0]))
+    if not interpreter.is_file():
+        raise ContractError(
+            f"{path} is to be run by `{interpreter}`, which is not there", hint="correct its first line"
+        )
 
 
 def _of_executable(path: Path, schema: Path) -> list[AnyHandler]:

@@ -75,7 +75,7 @@ class ContractBook:
         if close := difflib.get_close_matches(handler, known, n=1):
             return f"did you mean `{close[0]}`? Known handlers: {', '.join(known[:50])}"
         if known:
-            return f"known handlers: {', '.join(known[:50])}"
+            return f"known handlers: {', '.join(known[:50])}; a new one is known once its nodes are restarted"
         return "no agent has published a handler yet; is one running?"
 
     def _refresh(self, max_age: float) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from mutirao.agent.execution import describe
-from mutirao.contract import Discard, ResultRefused, Retry
+from mutirao.agent.execution import describe, execute
+from mutirao.agent.inbox import Work
+from mutirao.context import Alone
+from mutirao.contract import Discard, ResultRefused, Retry, handler
+from mutirao.registry import Registry
 
 
 def _described(error: BaseException) -> dict[str, Any]:
@@ -45,3 +49,17 @@ def test_a_cause_is_worth_one() -> None:
     caused.__cause__ = OSError("the reason")
     assert "the reason" in _described(caused)["traceback"]
     assert "traceback" in _described(RuntimeError("x"))
+
+
+def test_a_traceback_begins_in_the_handler() -> None:
+    def breaks(payload: str) -> str:
+        return {"a": payload}["b"]
+
+    registry = Registry()
+    registry.add(handler("breaks")(breaks), "here")
+    work = Work(uuid4().bytes, 1, "breaks", None, 1.0)
+    report = execute(registry, 1, work, b'"x"', 0.0, Alone())
+    assert report.error is not None
+    lines = json.loads(report.error)["traceback"].splitlines()
+    assert lines[1].startswith(f'  File "{__file__}"')
+    assert lines[-1] == "KeyError: 'b'"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +20,7 @@ from mutirao.registry import Registry
 _MESSAGE, _TRACEBACK = 4096, 16384
 _NAME, _MOST_DETAILS, _EXACT = 100, 20, 1 << 53
 _SECOND = 1e9
+_OURS = Path(__file__).parents[1]
 
 _encode_json = msgspec.json.Encoder().encode
 
@@ -98,10 +101,18 @@ def _message(error: BaseException) -> str:
 
 def _traceback(error: BaseException) -> str:
     try:
-        text = "".join(traceback.format_exception(error))
+        text = "".join(traceback.format_exception(type(error), error, _from_the_handler(error)))
     except BaseException:  # noqa: BLE001 (as above)
         return ""
     return _storable(text[-_TRACEBACK:], _TRACEBACK)
+
+
+def _from_the_handler(error: BaseException) -> TracebackType | None:
+    """The traceback less what leads to the handler, which tells its author nothing; whole if all is ours."""
+    step = error.__traceback__
+    while step is not None and Path(step.tb_frame.f_code.co_filename).is_relative_to(_OURS):
+        step = step.tb_next
+    return step or error.__traceback__
 
 
 def _storable(text: str, most: int) -> str:

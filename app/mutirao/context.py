@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -24,13 +25,17 @@ class Failure(Exception):
     The traceback is kept if it has no details but a cause (`raise … from error`).
     """
 
+    details: Mapping[str, Any] = MappingProxyType({})  # for a subclass that does without our `__init__`
+
     def __init__(self, reason: str = "", *, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(reason)
-        self.details: Mapping[str, Any] = details or {}
+        self.details = details or {}
 
 
 class Retry(Failure):
     """Raised by a handler: this attempt failed; try again `after` seconds (None: the job's backoff)."""
+
+    after: float | None = None
 
     def __init__(
         self, reason: str = "", after: float | None = None, *, details: Mapping[str, Any] | None = None
@@ -123,7 +128,7 @@ class Context:
     def progress(self, fraction: float, note: str = "") -> None:
         """Says how far the attempt is, from 0 to 1; seen within about a second, and lost with the node.
 
-        ValueError for a fraction that is none, or a note that is too long or cannot be stored.
+        ValueError for a fraction that is none, or a note that is too long or cannot be stored; TypeError.
         """
         if not 0 <= fraction <= 1:
             raise ValueError(f"a fraction is a number from 0 to 1, not {fraction!r}")
@@ -134,12 +139,14 @@ class Context:
 
         What follows a True happens at most once: an attempt that dies right after it is not repeated.
         Waits while PostgreSQL is away. ContextLost when the attempt is not its node's any more, ValueError
-        for a key that is empty, longer than 200 characters, or cannot be stored.
+        for a key that is empty, longer than 200 characters, or cannot be stored, TypeError for no str.
         """
         return self.link.once(_storable("key", key, 1, LONGEST_KEY))
 
 
 def _storable(name: str, text: str, least: int, most: int) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"the {name} must be a str, not {text!r}")
     if not least <= len(text) <= most:
         raise ValueError(f"the {name} has {len(text)} characters; {least} to {most} are allowed")
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):

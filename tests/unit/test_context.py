@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -69,6 +70,16 @@ def test_a_key_that_cannot_be_kept_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match="key"):
         context(link).once(key)
     assert link.keys == []
+
+
+@pytest.mark.parametrize("other", [None, 5, b"a", ["a"]])
+def test_what_is_no_text_is_refused_by_its_type(other: Any) -> None:
+    link = Told()
+    with pytest.raises(TypeError, match="note"):
+        context(link).progress(0.5, other)
+    with pytest.raises(TypeError, match="key"):
+        context(link).once(other)
+    assert link.keys == link.progress_told == []
 
 
 def test_keys_of_1_and_200_characters_are_asked_for() -> None:

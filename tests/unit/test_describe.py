@@ -39,6 +39,20 @@ def test_details_are_bounded_and_hide_nothing() -> None:
     assert len(_described(Discard("no", details={str(n): n for n in range(1000)}))) < 50
 
 
+def test_a_failure_of_the_handlers_own_making_is_described_all_the_same() -> None:
+    class Stop(Discard):
+        def __init__(self, code: int) -> None:
+            self.code = code
+
+    class Unspeakable:
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert _described(Stop(3)) == {"type": Stop.__qualname__, "message": "3"}
+    assert _described(Discard("no", details={"x": Unspeakable()})) == {"type": "Discard", "message": "no"}
+    assert _described(Discard("no", details=5)) == {"type": "Discard", "message": "no"}  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("error", [Discard("no"), Retry("later"), ResultRefused("none")])
 def test_what_speaks_for_itself_needs_no_traceback(error: Exception) -> None:
     assert _described(error) == {"type": type(error).__name__, "message": str(error)}

@@ -84,12 +84,15 @@ def _speaks_for_itself(error: BaseException) -> bool:
 
 
 def _details(error: Failure) -> dict[str, Any]:
-    return {
-        _storable(str(name), _NAME): value
-        if isinstance(value, int | float) and abs(value) < _EXACT
-        else _storable(str(value), _MESSAGE)
-        for name, value in list(error.details.items())[:_MOST_DETAILS]
-    }
+    try:
+        return {
+            _storable(str(name), _NAME): value
+            if isinstance(value, int | float) and abs(value) < _EXACT
+            else _storable(str(value), _MESSAGE)
+            for name, value in list(error.details.items())[:_MOST_DETAILS]
+        }
+    except BaseException:  # noqa: BLE001 (what a handler gives as details may be none, or break like this)
+        return {}
 
 
 def _message(error: BaseException) -> str:

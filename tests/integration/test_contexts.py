@@ -234,6 +234,22 @@ threading.Thread(target=later, daemon=True).start()
     assert one.progress() == {}
 
 
+@pytest.mark.parametrize("key", ["['a']", "b'a'", "5"])
+def test_a_key_that_is_no_text_fails_the_handler_and_harms_no_runner(one: Runners, key: str) -> None:
+    assert error_of(end_of(one, do(f"context.once({key})")))["type"] == "TypeError"
+
+
+def test_an_alarm_set_by_an_attempt_does_not_ring_in_the_next(one: Runners) -> None:
+    python = """
+def late(*_): raise TimeoutError("of another attempt")
+signal.signal(signal.SIGALRM, late)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+"""
+    careless, after = do(python), do("time.sleep(0.4); result = 'in peace'")
+    submit(one, careless, after)
+    assert result(ends(one, 2)[after.job_id]) == "in peace"
+
+
 def test_a_context_works_in_the_handlers_own_process_only(one: Runners) -> None:
     python = """
 child = os.fork()

@@ -123,6 +123,17 @@ def test_a_killed_attempts_output_is_kept(one: Runners) -> None:
     assert said(ends(one, 1)[wanted.job_id]) == "running\n"
 
 
+def test_what_c_code_prints_is_its_attempts_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its library has a buffer of its own, and would keep it beyond the attempt."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    with runners(tmp_path, 1, config=HandlerConfig(modules=(TALKING,))) as made:
+        printing = do("ctypes.CDLL(None).printf(b'from C' * 1000)")
+        after = do("print('next')")
+        submit(made, printing, after)
+        found = ends(made, 2)
+    assert (said(found[printing.job_id]), said(found[after.job_id])) == ("from C" * 1000, "next\n")
+
+
 def test_what_is_written_before_any_job_is_logged(tmp_path: Path) -> None:
     with (
         structlog.testing.capture_logs() as logs,

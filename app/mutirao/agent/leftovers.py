@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 
 from mutirao.agent import proctree
 
 _PATIENCE = 1.0
+
+
+def end_alarm() -> None:
+    """Stops the timer that the handler may have set: its signal would meet another attempt."""
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
 def end_children() -> bool:

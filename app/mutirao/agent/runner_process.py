@@ -72,6 +72,7 @@ class Runner:
 
     def _finish(self, report: Report, taken: int) -> None:
         """Reports only once nothing is left; if that cannot be had, says it is the last and exits."""
+        leftovers.end_alarm()
         report.last = not leftovers.end_children() or leftovers.threads_left()
         report.seconds = (boottime_ns() - taken) / _SECOND
         report.marked = self._output.end_attempt()

@@ -40,4 +40,6 @@ def _become_runner(guard: int, index: int, descriptors: list[int]) -> None:
         os.dup2(descriptor, number, inheritable=True)
     for number in (1, 2):
         os.dup2(OUTPUT, number)
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "mutirao.agent.runner_process", str(index)])  # noqa: S606
+    # -u for what C code prints: held back by its library, it would be another attempt's, or lost.
+    arguments = ["-P", "-u", "-m", "mutirao.agent.runner_process", str(index)]
+    os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606

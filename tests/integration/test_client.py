@@ -21,6 +21,7 @@ import pytest
 
 from mutirao import Client
 from mutirao.client import Job, JobFailed, Request, WaitTimeout
+from mutirao.client.rest import Rest
 from mutirao.domain.job import Outcome
 from mutirao.errors import Conflict, InvalidInput, NotFound, Unavailable
 from tests.support.door import Door, free_port, open_door, toml
@@ -154,6 +155,21 @@ def test_nobody_there_names_every_address() -> None:
     ):
         client.nodes()
     assert "MUTIRAO_URL" in caught.value.hint
+
+
+def test_whoever_has_met_a_node_waits_for_its_restart(door: Door) -> None:
+    told: list[Unavailable] = []
+    with relay(door.url) as front:
+        rest = Rest(front.url, timeout=20, refused=0.1, waiting=told.append)
+        rest.nodes()
+    with rest, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(rest.nodes)
+        until(lambda: told, 10, "it says that nobody answers")
+        with relay(door.url, front.port):
+            assert answer.result(20)["nodes"]
+    assert len(told) == 1
+    with Rest(front.url, timeout=20, refused=0.1) as stranger, pytest.raises(Unavailable, match="refused"):
+        stranger.nodes()
 
 
 # Answers that are lost

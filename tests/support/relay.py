@@ -11,12 +11,13 @@ from contextlib import contextmanager, suppress
 class Relay:
     """Passes requests on, one a connection; the next `lose` answers to a POST are swallowed once given."""
 
-    def __init__(self, url: str) -> None:
-        host, port = url.removeprefix("http://").split(":")
-        self._back = (host, int(port))
-        self._front = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, url: str, port: int = 0) -> None:
+        host, back = url.removeprefix("http://").split(":")
+        self._back = (host, int(back))
+        self._front = socket.create_server(("127.0.0.1", port))
         self._lock = threading.Lock()
-        self.url = f"http://127.0.0.1:{self._front.getsockname()[1]}"
+        self.port: int = self._front.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
         self.lose = 0
         self.requests: list[str] = []
 
@@ -60,9 +61,9 @@ def _request(connection: socket.socket) -> tuple[bytes, bytes]:
 
 
 @contextmanager
-def relay(url: str) -> Iterator[Relay]:
-    """A relay before the web server at `url`."""
-    front = Relay(url)
+def relay(url: str, port: int = 0) -> Iterator[Relay]:
+    """A relay before the web server at `url`, on that port or any."""
+    front = Relay(url, port)
     thread = threading.Thread(target=front.serve, daemon=True)
     thread.start()
     try:

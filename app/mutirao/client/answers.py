@@ -46,15 +46,24 @@ class Refused(InvalidInput):
 class NoAnswer(Unavailable):
     """One address gave no usable answer; the next may.
 
-    `refused`: nobody listens there; `arrived`: the request may have been carried out all the same.
+    `refused`: nobody listens there; `arrived`: the request may have been carried out all the same; `broken`:
+    it failed inside, and would again; `after`: the seconds it asks to wait.
     """
 
     def __init__(
-        self, why: str, *, hint: str = "", refused: bool = False, arrived: bool = True, after: float = 0.0
+        self,
+        why: str,
+        *,
+        hint: str = "",
+        refused: bool = False,
+        arrived: bool = True,
+        broken: bool = False,
+        after: float = 0.0,
     ) -> None:
         super().__init__(why, hint=hint)
         self.refused = refused
         self.arrived = arrived
+        self.broken = broken
         self.after = after
 
 
@@ -88,6 +97,7 @@ def _error(response: httpx.Response, problem: Mapping[str, Any]) -> MutiraoError
         return Conflict(detail, hint=hint)
     if status >= 500:
         after = response.headers.get("Retry-After", "")
-        return NoAnswer(detail, hint=hint, after=float(after) if after.isdecimal() else 0.0)
+        wait = float(after) if after.isdecimal() else 0.0
+        return NoAnswer(detail, hint=hint, broken=status == 500, after=wait)
     wrong = [one for one in problem.get("errors", []) if one.get("field")]
     return Refused(wrong, hint=hint) if wrong else InvalidInput("", detail, hint=hint)

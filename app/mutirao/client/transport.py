@@ -116,7 +116,7 @@ class Transport:
         left = began + (self._refused if nobody else self._timeout) - time.monotonic()
         asked = min((failure.after for failure in failures.values()), default=0.0)
         wait = random.uniform(0.5, 1.0) * max(pause, min(asked, _LONGEST_PAUSE))  # noqa: S311 - jitter, no secret
-        if wait > left:
+        if wait > left or all(failure.broken for failure in failures.values()):
             raise _nobody(failures)
         if pause == _FIRST_PAUSE:
             self._waiting(_nobody(failures))

@@ -11,7 +11,7 @@ import pytest
 
 from mutirao.errors import Fenced, InvalidInput, StoreUnavailable
 from mutirao.store import connection
-from mutirao.store.database import Database, TermHeld
+from mutirao.store.database import Database, TermHeld, Transaction
 from tests.support.stage import Stage
 
 
@@ -95,9 +95,33 @@ def test_what_truth_rests_on_is_not_left_to_the_servers_settings(
 def test_a_lost_connection_is_replaced(stage: Stage, one: Database) -> None:
     with one.transaction() as tx:
         pid = tx.one("SELECT pg_backend_pid() AS pid").pid
-    stage.rows("SELECT pg_terminate_backend(%s)", pid)
+    stage.rows("SELECT pg_terminate_backend(%s, 5000)", pid)
     with one.transaction() as tx:
         assert tx.one("SELECT pg_backend_pid() AS pid").pid != pid
+
+
+@pytest.mark.parametrize("proven", [False, True])
+def test_work_runs_again_when_its_connection_had_ended_unnoticed(
+    stage: Stage, one: Database, monkeypatch: pytest.MonkeyPatch, proven: bool
+) -> None:
+    monkeypatch.setattr(connection, "TRUSTED", 0.0 if proven else 3600.0)
+    tries: list[int] = []
+
+    def work(tx: Transaction) -> int:
+        tries.append(tx.one("SELECT pg_backend_pid() AS pid").pid)
+        tx.execute("UPDATE term SET beat = beat + 1")
+        if len(tries) == 1:
+            stage.rows("SELECT pg_terminate_backend(%s, 5000)", tries[0])
+        return int(tx.one("SELECT beat FROM term").beat)
+
+    with one.transaction() as tx:
+        tx.rows("SELECT 1")
+    if proven:
+        # It answered a moment ago, so this is an outage, and whoever asked should hear of it.
+        with pytest.raises(StoreUnavailable):
+            one.run(work)
+    else:
+        assert (one.run(work), len(set(tries))) == (1, 2)
 
 
 def test_a_connection_lost_before_the_commit_changed_nothing(stage: Stage, one: Database) -> None:

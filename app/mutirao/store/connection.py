@@ -44,6 +44,7 @@ class Connection(psycopg.Connection[Any]):
         super().__init__(*args, **kwargs)
         self.warnings: list[str] = []
         self.used_at = float("-inf")
+        self.proven = True
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         """As psycopg's, but for ever is no time to wait."""
@@ -107,7 +108,8 @@ def leave(connection: Connection) -> None:
 
 def _check(connection: Connection) -> None:
     """As the pool's own check, but a round trip only where there is news or it was long unused."""
-    if boottime() - connection.used_at > TRUSTED or _has_news(connection):
+    connection.proven = boottime() - connection.used_at > TRUSTED or _has_news(connection)
+    if connection.proven:
         ConnectionPool.check_connection(connection)
 
 

@@ -91,6 +91,7 @@ class Database:
             except psycopg.Error as error:
                 # A pipeline that broke off leaves the driver sure of statements that were never prepared.
                 state.lost = connection.closed
+                state.proven = connection.proven
                 connection.close()
                 raise _translate(error, state) from error
             except UnicodeError as error:
@@ -108,7 +109,7 @@ class Database:
         synchronous: bool = True,
         office: TermHeld | None = None,
     ) -> T:
-        """Runs `work` in a transaction, up to five times if a deadlock or serialization failure ends it."""
+        """Runs `work` in a transaction, up to five times if it was ended before it could do anything."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 with self.transaction(synchronous=synchronous, office=office) as tx:
@@ -142,10 +143,11 @@ class Database:
 class _Progress:
     committing = False
     lost = False
+    proven = True
 
 
 class _TryAgain(StoreUnavailable):
-    """A deadlock or serialization failure: the same work may simply run again."""
+    """Nothing was done, and the same work may simply run again: a deadlock, a connection that had ended."""
 
 
 def _translate(error: psycopg.Error, state: _Progress) -> Exception:
@@ -165,7 +167,9 @@ def _translate(error: psycopg.Error, state: _Progress) -> Exception:
     if isinstance(error, pg._WaitTimeout):
         return StoreUnavailable(f"PostgreSQL does not answer within {ANSWER_WITHIN:g} s", hint=_AWAY)
     said = str(error).strip() or type(error).__name__
-    return StoreUnavailable(f"PostgreSQL: {said}", hint=_HINTS.get(code, "" if code else _AWAY))
+    unnoticed = state.lost and not state.proven and not state.committing
+    kind = _TryAgain if unnoticed else StoreUnavailable
+    return kind(f"PostgreSQL: {said}", hint=_HINTS.get(code, "" if code else _AWAY))
 
 
 _UNKNOWN = "whether it was done is not known: the same again, under the same key, is done once"

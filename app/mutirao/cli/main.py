@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 import mutirao
 from mutirao.cli.trouble import explain
@@ -68,6 +69,12 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(VERBS[cmd_name][0]).command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The verbs and options that begin so; again without importing any verb."""
+        verbs = [verb for verb in self.list_commands(ctx) if verb.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(verb, help=VERBS[verb][1]) for verb in verbs), *options]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the verb; what goes wrong is told as --json asks for, and has its exit code."""

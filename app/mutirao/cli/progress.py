@@ -10,6 +10,10 @@ from contextlib import contextmanager
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from mutirao.cli.showing import how_far
+from mutirao.client.answers import Document
 
 _EVERY = 10.0
 
@@ -27,6 +31,17 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=console, transient=True, redirect_stdout=above) as bar:
         task = bar.add_task("", total=total)
         yield lambda more: bar.advance(task, more)
+
+
+@contextmanager
+def following() -> Iterator[Callable[[Document], None]]:
+    """Gives a function that tells how far a job is, on a terminal; elsewhere it says nothing."""
+    console = Console(stderr=True, markup=False, highlight=False)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("") as status:
+        yield lambda job: status.update(Text(how_far(job.value)))
 
 
 def _lines(what: str, total: int | None) -> Callable[[int], None]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mutirao.cli.rest import heading, moment, pairs, plain_text, table
+from mutirao.cli.rest import heading, moment, pairs, plain_text, printable, table
 
 _PLAIN = ("id", "handler", "queue", "priority", "max_retries", "timeout", "idempotency_key", "submitted_by")
 _TIMES = ("run_at", "created_at", "started_at", "finished_at", "cancel_requested_at", "discarded_at")
@@ -60,6 +60,13 @@ def show_end(job: Mapping[str, Any]) -> None:
             ("output", _end_of_output(job, 1) if died else ""),
         ]
     )
+
+
+def how_far(job: Mapping[str, Any]) -> str:
+    """Where a job is, in a line."""
+    place = f"on {job['node_name']}" if job["node_name"] else ""
+    attempt = f"attempt {job['attempt']}" if job["attempt"] else ""
+    return printable(", ".join(filter(None, (state_of(job), place, attempt, _progress(job)))))
 
 
 def state_of(job: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from mutirao.cli.following import follow
 from mutirao.cli.jobfile import JobFile
 from mutirao.cli.moments import Moment
 from mutirao.cli.payload import FORMS, read_payload
-from mutirao.cli.progress import progress
+from mutirao.cli.progress import following, progress
 from mutirao.cli.rest import connected, emit_json, json_option
 from mutirao.cli.showing import show_end
 from mutirao.client.requests import Request
@@ -114,7 +114,8 @@ def _one(nodes: Rest, asked: Request, timeout: float | None, *, wait: bool, as_j
     if not wait:
         emit_json(job) if as_json else click.echo(job["id"])
         return
-    ended = wait_for(nodes, job["id"], timeout)
+    with following() as tell:
+        ended = wait_for(nodes, job["id"], timeout, tell)
     emit_json(ended) if as_json else show_end(ended.value)
     if ended["state"] != "succeeded":
         sys.exit(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from mutirao.client.answers import Document
@@ -41,13 +41,16 @@ class Pace:
         self._looked = time.monotonic()
 
 
-def wait(rest: Rest, job_id: str, timeout: float | None) -> Document:
-    """The job once it has ended; WaitTimeout when that takes longer than `timeout` seconds."""
+def wait(
+    rest: Rest, job_id: str, timeout: float | None, seen: Callable[[Document], None] = lambda _: None
+) -> Document:
+    """The job once it has ended, `seen` being shown it before; WaitTimeout after `timeout` seconds."""
     pace = Pace(timeout)
     while True:
         job = rest.job(job_id)
         if job["state"] in ENDED:
             return job
+        seen(job)
         hint = f"It goes on; see it with `mutirao jobs show {job_id}`."
         pace.rest(progress=False, waiting=f"the job {job_id} is still {job['state']}", hint=hint)
 

@@ -85,6 +85,36 @@ def test_what_nobody_serves_is_in_nobodys_way(stage: Stage) -> None:
     assert {c.id for c in stage.coordinator().survey(2).candidates} == set(jobs)
 
 
+def test_what_its_nodes_have_no_room_for_hides_nothing_either(stage: Stage) -> None:
+    first, second = published(stage)
+    full, free = stage.node(), stage.node(serves=OTHER)
+    stage.submit(50, priority=9, contract=first)
+    stage.submit(2, priority=0, contract=second)
+    coordinator = stage.coordinator()
+    stage.write("UPDATE beats SET capacity = 1 WHERE node = %s", full.id)
+    survey = coordinator.survey(2)
+    assert [c.contract for c in survey.candidates] == [first, second, second]
+    given = planned(survey.candidates, survey.rooms)
+    assert coordinator.assign(given) == {full.id: 1, free.id: 2}
+    assert coordinator.survey(2).candidates == []
+    (more,) = stage.submit(1, priority=0, contract=second)
+    assert [c.id for c in coordinator.survey(2).candidates] == [more]
+    assert coordinator.survey(2, {free.id}).candidates == []
+
+
+def test_what_is_seen_has_nothing_before_it_that_is_not(stage: Stage) -> None:
+    first, second = published(stage)
+    for version in (ECHO, OTHER):
+        stage.node(serves=version)
+    order = [first, first, second, first, second, second, first]
+    jobs = [stage.submit(1, contract=contract)[0] for contract in order]
+    coordinator = stage.coordinator()
+    for limit, seen in ((1, 1), (2, 2), (3, 4), (4, 7), (9, 7)):
+        survey = coordinator.survey(limit)
+        assert [c.id for c in survey.candidates] == jobs[:seen], limit
+    assert survey.longest == 4
+
+
 def test_a_refused_contract_is_not_served_until_it_is_accepted(stage: Stage) -> None:
     first, _ = published(stage)
     node = stage.node(serves=replace(ECHO, refusal="job 1: payload.x: no"))

@@ -47,7 +47,9 @@ class HandDrivenNode:
             for one in registry.contracts()
         ]
         identity = Identity(self.id, name, "http://127.0.0.1:1", slots=2, version="0")
-        self.incarnation = NodeStore(self.database).register(identity, contracts, None)[0]
+        nodes = NodeStore(self.database)
+        self.incarnation, counter, _ = nodes.register(identity, contracts, None)
+        nodes.beat(self.id, self.incarnation, counter + 1, True, 1000)
         term = TermStore(self.database)
         office = term.take(term.read(), f"{self.id}:{self.incarnation}:nonce", self.id)
         assert office is not None

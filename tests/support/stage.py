@@ -112,6 +112,8 @@ class Stage:
         """A new node, or the next incarnation of one."""
         me = Identity(node or uuid4(), "node", "", 2, "1")
         incarnation, counter, moved = self.nodes.register(me, [serves], former)
+        with self.database.transaction() as tx:
+            tx.send("UPDATE beats SET capacity = 1000 WHERE node = %(node)s", {"node": me.node})
         return Node(me.node, incarnation, counter, ExecutionStore(self.database, me.node, incarnation), moved)
 
     def submit(self, count: int = 1, **fields: Any) -> list[UUID]:

@@ -153,22 +153,22 @@ def test_what_room_is_left_for_is_found_however_far_down_it_waits(
     outlook = Outlook(64, 2000)
     for seen, planned, left in before:
         bounded = min(seen, outlook.size)
-        outlook.learn(bounded, min(bounded, planned), left)
+        outlook.learn(bounded, seen, min(seen, planned), left)
         assert 64 <= outlook.size <= 2000
     looks = 1
     while depth >= outlook.size:  # nobody can run what is seen, and there is room for what is not
-        assert outlook.learn(outlook.size, 0, room_left=True), "it must look again at once"
+        assert outlook.learn(outlook.size, outlook.size, 0, room_left=True), "it must look again at once"
         looks += 1
     assert looks <= 6
 
 
 def test_a_look_is_about_as_far_as_rounds_get() -> None:
     outlook = Outlook(64, 2000)
-    while outlook.learn(outlook.size, min(outlook.size, 500), room_left=False):
+    while outlook.learn(outlook.size, outlook.size, min(outlook.size, 500), room_left=False):
         pass
     assert outlook.size == 512
     for _ in range(10):
-        assert not outlook.learn(outlook.size, 100, room_left=False)
+        assert not outlook.learn(outlook.size, outlook.size, 100, room_left=False)
     assert outlook.size == 256
-    assert outlook.learn(outlook.size, 256, room_left=True)
-    assert not outlook.learn(0, 0, room_left=True)
+    assert outlook.learn(outlook.size, outlook.size, 256, room_left=True)
+    assert not outlook.learn(0, 0, 0, room_left=True)

@@ -18,7 +18,7 @@ from mutirao.store.jobs import Jobs
 
 log = get_logger(__name__)
 
-# Jobs looked at in one round; more would only make one transaction longer.
+# Jobs given in one round, and looked at of each contract; more would only make one transaction longer.
 ROUND = 2000
 GLANCE = 64
 POLL = 0.5
@@ -139,16 +139,14 @@ class Coordinator:
         self._due_at = boottime() + min(POLL, max(0.0, POLL if seconds is None else seconds))
 
     def _assign(self, store: AssignmentStore) -> float:
-        stale = self._beating.stale()
-        survey = store.survey(self._outlook.size)
-        rooms = [room for room in survey.rooms if room.node not in stale]
-        planned = plan(survey.candidates, rooms)
+        survey = store.survey(self._outlook.size, self._beating.stale())
+        planned = plan(survey.candidates, survey.rooms)[:ROUND]
         given = store.assign(planned) if planned else {}
         if given:
             metrics.JOBS_ASSIGNED.inc(sum(given.values()))
             self._announce(given)
-        room_left = sum(room.free for room in rooms) > len(planned)
-        again = self._outlook.learn(len(survey.candidates), len(planned), room_left)
+        room_left = sum(room.free for room in survey.rooms) > len(planned)
+        again = self._outlook.learn(survey.longest, len(survey.candidates), len(planned), room_left)
         if again or sum(given.values()) < len(planned):
             return 0.0
         if planned and len(planned) < len(survey.candidates):

@@ -116,12 +116,13 @@ class Outlook:
         self._least, self._most = least, most
         self.size = least
 
-    def learn(self, seen: int, planned: int, room_left: bool) -> bool:
-        """Takes in a round that saw so many jobs and placed some; True: look again at once.
+    def learn(self, longest: int, seen: int, planned: int, room_left: bool) -> bool:
+        """Takes in a round that saw so many jobs, `longest` of one contract, and placed some.
 
-        With room left behind jobs that found none there may be others further down that it is for (I7).
+        True: look again at once. With room left behind jobs that found none there may be others further
+        down that it is for (I7).
         """
-        full = seen == self.size
+        full = longest == self.size
         if full and (planned == seen or room_left):
             grown, self.size = self.size, min(self._most, 2 * self.size)
             return planned == seen or self.size > grown

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -25,6 +26,11 @@ class Survey:
     rooms: Sequence[Room]
     candidates: Sequence[Candidate]
 
+    @property
+    def longest(self) -> int:
+        """How many candidates are of the contract that most of them are of."""
+        return max(Counter(one.contract for one in self.candidates).values(), default=0)
+
 
 class AssignmentStore:
     """What a coordinator in `office` may do; everything raises Fenced once the office is over."""
@@ -33,15 +39,22 @@ class AssignmentStore:
         self._database = database
         self._office = office
 
-    def survey(self, limit: int) -> Survey:
-        """The live nodes and what they hold, and the `limit` best-ranked jobs that one of them can run."""
+    def survey(self, limit: int, stale: Collection[UUID] = ()) -> Survey:
+        """The live nodes but the stale, what they hold, and the best-ranked jobs that they have room for.
+
+        Of each contract up to `limit`, and no more than its nodes have room for: what cannot be placed now
+        hides nothing that can (I7).
+        """
         with self._database.transaction() as tx:
-            rooms = tx.send(_SQL.rooms)
-            candidates = tx.send(_SQL.candidates, {"limit": limit})
-            return Survey(
-                [_room(row) for row in rooms.fetchall()],
-                [Candidate(*row) for row in candidates.fetchall()],
-            )
+            rooms = [room for room in map(_room, tx.rows(_SQL.rooms)) if room.node not in stale]
+            lanes: Counter[int] = Counter()
+            for room in rooms:
+                lanes.update(dict.fromkeys(room.contracts, room.free))
+            lanes = +lanes
+            if not lanes:
+                return Survey(rooms, [])
+            params = {"contracts": list(lanes), "rooms": list(lanes.values()), "limit": limit}
+            return Survey(rooms, [Candidate(*row) for row in tx.rows(_SQL.candidates, params)])
 
     def assign(self, plan: Sequence[Assignment]) -> dict[UUID, int]:
         """Carries the plan out as far as it still holds; returns how many jobs each node was given."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -84,27 +84,33 @@ class ContractStore:
     def waiting(
         self, handlers: Collection[str], contracts: Collection[int], *, among: bool
     ) -> Iterator[list[WaitingJob]]:
-        """What no node has under these handlers' names, some at a time: queued jobs first, in their order.
+        """What no node has under these handlers' names, some at a time: each contract's queued jobs first.
 
         Of those whose contract is one of `contracts` (`among`), or none of them. `handlers` may shrink
         meanwhile. A job that moves on meanwhile may be missed or come twice.
         """
-        wanted = {
-            "among": among,
-            "contracts": list(contracts),
-            "stretch": STRETCH,
-            "limit": PAGE,
-            "bytes": BYTES,
-        }
-        for statement in (_SQL.queued_stretch, _SQL.scheduled_stretch):
-            place: dict[str, object] | None = {"place": "-infinity", "id": _LOWEST}
-            while place is not None and handlers:
-                with self._database.transaction() as tx:
-                    rows = tx.rows(statement, {**wanted, **place, "handlers": list(handlers)})
-                found = [row for row in rows if row.handler is not None]
-                if found:
-                    yield [WaitingJob(r.id, r.handler, r.contract, r.payload.encode()) for r in found]
-                place = _onwards(found, rows[len(found) :])
+        for contract in contracts if among else self._others(handlers, contracts):
+            yield from self._pages(_SQL.queued_stretch, {"contract": contract}, handlers)
+        scheduled = {"contracts": list(contracts), "among": among}
+        yield from self._pages(_SQL.scheduled_stretch, scheduled, handlers)
+
+    def _others(self, handlers: Collection[str], contracts: Collection[int]) -> list[int]:
+        params = {"handlers": list(handlers), "contracts": list(contracts)}
+        with self._database.transaction() as tx:
+            return [row.id for row in tx.rows(_SQL.others, params)]
+
+    def _pages(
+        self, statement: str, which: Mapping[str, object], handlers: Collection[str]
+    ) -> Iterator[list[WaitingJob]]:
+        wanted = {**which, "stretch": STRETCH, "limit": PAGE, "bytes": BYTES}
+        place: dict[str, object] | None = {"place": "-infinity", "id": _LOWEST}
+        while place is not None and handlers:
+            with self._database.transaction() as tx:
+                rows = tx.rows(statement, {**wanted, **place, "handlers": list(handlers)})
+            found = [row for row in rows if row.handler is not None]
+            if found:
+                yield [WaitingJob(r.id, r.handler, r.contract, r.payload.encode()) for r in found]
+            place = _onwards(found, rows[len(found) :])
 
     def rule(self, incarnation: int, handler: str, refusal: str | None) -> None:
         """From now on the incarnation serves the handler (None), or does not, for that reason.

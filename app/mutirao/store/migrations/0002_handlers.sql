@@ -19,6 +19,10 @@ ALTER TABLE contracts ADD COLUMN id int GENERATED ALWAYS AS IDENTITY UNIQUE;
 ALTER TABLE jobs ADD COLUMN contract int NOT NULL DEFAULT 0;
 ALTER TABLE finished_jobs ADD COLUMN contract int NOT NULL DEFAULT 0;
 
+-- The queue is one lane for each contract: jobs that nobody can do are in nobody's way.
+DROP INDEX jobs_queued;
+CREATE INDEX jobs_queued ON jobs (contract, rank, id) WHERE node IS NULL AND queued_at IS NOT NULL;
+
 -- Why a node does not serve a handler that it has: its contract cannot accept what is queued.
 ALTER TABLE node_contracts ADD COLUMN refusal text;
 

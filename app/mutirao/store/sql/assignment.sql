@@ -9,11 +9,22 @@ FROM nodes JOIN beats ON beats.node = nodes.id AND beats.incarnation = nodes.inc
 WHERE nodes.status = 'live' ORDER BY nodes.id
 
 -- name: candidates
--- The head of the queue among what a live node can run: those whose contract it serves.
-SELECT id, contract FROM jobs
-WHERE node IS NULL AND queued_at IS NOT NULL
-  AND contract = ANY((SELECT array_agg(DISTINCT contract) FROM served)::int[])
-ORDER BY rank, id LIMIT %(limit)s
+-- The heads of the lanes, one for each contract, each as long as there is room for it; of all of them as far as
+-- the shortest reaches that goes on behind the limit, so that nothing ranks before what is seen.
+WITH heads AS MATERIALIZED (
+    SELECT head.id, head.rank, lane.contract
+    FROM unnest(%(contracts)s::int[], %(rooms)s::int[]) AS lane (contract, room)
+        CROSS JOIN LATERAL (
+            SELECT id, rank FROM jobs
+            WHERE node IS NULL AND queued_at IS NOT NULL AND jobs.contract = lane.contract
+            ORDER BY rank, id LIMIT least(lane.room, %(limit)s)
+        ) AS head
+), cut AS (
+    SELECT max(rank) AS reach FROM heads GROUP BY contract HAVING count(*) = %(limit)s
+)
+SELECT id, contract FROM heads
+WHERE rank <= coalesce((SELECT min(reach) FROM cut), 'infinity')
+ORDER BY rank, id
 
 -- name: hold_nodes
 -- Keeps these nodes' incarnations from changing until the end of the transaction.

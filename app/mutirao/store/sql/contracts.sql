@@ -21,16 +21,21 @@ WHERE mine.node = %(node)s ORDER BY mine.handler
 -- Whether the node serves a handler after all: null, or why not.
 UPDATE node_contracts SET refusal = %(refusal)s WHERE node = %(node)s AND handler = %(handler)s
 
+-- name: others
+-- What jobs of these handlers may be under, but for some contracts; 0 is none.
+SELECT id FROM (SELECT 0 AS id UNION SELECT id FROM contracts WHERE handler = ANY(%(handlers)s::text[])) AS known
+WHERE id <> ALL(%(contracts)s::int[]) ORDER BY id
+
 -- name: queued_stretch
--- Of the next so many queued jobs the wanted ones, of large ones fewer; where these are few, then the place where
--- that stretch ends.
+-- Of the next so many queued jobs of a contract the wanted ones, of large ones fewer; where these are few, then the
+-- place where that stretch ends.
 WITH wanted AS MATERIALIZED (
     SELECT id FROM (
         SELECT id, rank, handler, contract FROM jobs
-        WHERE node IS NULL AND queued_at IS NOT NULL AND (rank, id) > (%(place)s::text::float8, %(id)s)
+        WHERE node IS NULL AND queued_at IS NOT NULL AND contract = %(contract)s AND (rank, id) > (%(place)s::text::float8, %(id)s)
         ORDER BY rank, id LIMIT %(stretch)s
     ) AS looked_at
-    WHERE handler = ANY(%(handlers)s::text[]) AND (contract = ANY(%(contracts)s::int[])) = %(among)s::bool
+    WHERE handler = ANY(%(handlers)s::text[])
     ORDER BY rank, id LIMIT %(limit)s
 )
 (SELECT id, rank::text AS place, handler, contract, payload::text AS payload, wanted
@@ -42,7 +47,7 @@ WITH wanted AS MATERIALIZED (
 UNION ALL
 (SELECT id, rank::text, NULL, NULL, NULL, 0 FROM jobs
  WHERE (SELECT count(*) FROM wanted) < %(limit)s
-   AND node IS NULL AND queued_at IS NOT NULL AND (rank, id) > (%(place)s::text::float8, %(id)s)
+   AND node IS NULL AND queued_at IS NOT NULL AND contract = %(contract)s AND (rank, id) > (%(place)s::text::float8, %(id)s)
  ORDER BY rank, id OFFSET %(stretch)s - 1 LIMIT 1)
 
 -- name: scheduled_stretch

@@ -297,6 +297,26 @@ def test_jobs_nobody_has_named_are_followed_from_their_submission_to_their_end(
     assert list(client.follow(queue=queue, timeout=0.05)) == []
 
 
+def test_a_hundred_jobs_are_asked_for_at_a_time(door: Door) -> None:
+    job = door.submit()
+    ids = [job, *(str(uuid4()) for _ in range(100))]
+    whole = door.http.get("/api/v1/jobs/summaries", params={"ids": ",".join(ids[:100])})
+    assert [one["id"] for one in whole.json()["jobs"]] == [job]
+    for wrong in (",".join(ids), "", "nonsense"):
+        refused = door.http.get("/api/v1/jobs/summaries", params={"ids": wrong})
+        assert refused.status_code == 422
+        assert refused.json()["errors"][0]["field"].startswith("ids")
+
+
+@pytest.mark.parametrize("verb", ["replay", "discard"])
+def test_a_death_is_named_by_its_attempt(door: Door, verb: str) -> None:
+    job = door.submit(max_retries=0)
+    door.node.kill_off(job)
+    path = f"/api/v1/dead-letters/{job}/{verb}"
+    answers = [door.http.post(path, params={"attempt": attempt}) for attempt in ("0", "x", "2", "1", "1")]
+    assert [answer.status_code for answer in answers] == [422, 422, 409, 200, 409]
+
+
 def test_a_job_there_is_not_is_not_waited_for(client: Client) -> None:
     with pytest.raises(NotFound, match="no job has the id"):
         client.wait_all([uuid4()], timeout=5)

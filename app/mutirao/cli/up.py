@@ -73,15 +73,17 @@ def command(
     directory = ClusterDirectory(data or default_data_dir())
     options = Options(nodes, port, postgres, redis, restart=not no_restart, settings=shared)
 
+    cluster = Cluster(directory, options, signals, _say)
+
     def ready(urls: list[str]) -> None:
-        _announce(directory, urls)
+        _announce(directory, urls, cluster.agents)
         if tree is not None:
             # A daemon: whatever it does, the main thread must be free to keep the cluster running.
             threading.Thread(target=demo.run, args=(urls, tree), daemon=True).start()
 
     with directory.held(port):
         _say(f"Starting {nodes} nodes, data in {directory.path}")
-        Cluster(directory, options, signals, _say).run(ready)
+        cluster.run(ready)
         _say("Stopped.")
 
 
@@ -117,10 +119,10 @@ def _say(text: str) -> None:
         click.echo(text)
 
 
-def _announce(directory: ClusterDirectory, urls: list[str]) -> None:
+def _announce(directory: ClusterDirectory, urls: list[str], agents: list[int | None]) -> None:
     _say("Ready:")
-    for number, url in enumerate(urls, start=1):
-        _say(f"  node-{number}  {url}")
+    for number, (url, agent) in enumerate(zip(urls, agents, strict=True), start=1):
+        _say(f"  node-{number}  {url}  agent pid {agent or '-'}")
     if urls[0] != DEFAULT_URL:
         _say(f"Other terminals find it after: export MUTIRAO_URL={urls[0]}")
     _say(f"Logs: {directory.logs}. Ctrl-C stops everything; the jobs stay.")

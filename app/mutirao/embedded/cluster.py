@@ -68,6 +68,11 @@ class Cluster:
         """The address of each node's web server."""
         return [node.url for node in self._nodes]
 
+    @property
+    def agents(self) -> list[int | None]:
+        """The process of each node's agent; None while it is down."""
+        return [node.agent.pid for node in self._nodes]
+
     def run(self, on_ready: Callable[[list[str]], None]) -> None:
         """Starts everything and keeps it running until a signal; leaves nothing running in any case."""
         try:

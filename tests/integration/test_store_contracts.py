@@ -406,6 +406,22 @@ def test_what_was_only_ever_refused_is_no_door(stage: Stage) -> None:
     assert [one.message for one in view.refusals] == ["job 2: payload.y: no"]
 
 
+def test_what_was_never_served_is_no_door_when_nobody_has_it_any_more_either(stage: Stage) -> None:
+    node = stage.node()
+    first = door(stage).id
+    refused = [replace(ECHO, fingerprint=name, refusal="no") for name in ("f2", "f3")]
+    for former, version in enumerate(refused, 1):
+        node = stage.node(node.id, former, version)
+        view = door(stage)
+        assert (view.id, view.accepted) == (first, True), version.fingerprint
+    store(stage, node).rule(node.incarnation, "echo", None)
+    third = door(stage)
+    assert third.fingerprint == "f3"
+    stage.nodes.leave(node.id, node.incarnation)
+    stage.node()
+    assert door(stage).id == first
+
+
 def test_in_service_is_what_a_live_node_or_ones_own_past_serves(stage: Stage) -> None:
     first, refused = stage.node(), stage.node(serves=replace(OTHER, refusal="no"))
     assert store(stage, refused).in_service() == {("echo", "f1")}

@@ -18,8 +18,14 @@ FROM node_contracts AS mine JOIN contracts USING (handler, fingerprint)
 WHERE mine.node = %(node)s ORDER BY mine.handler
 
 -- name: rule
--- Whether the node serves a handler after all: null, or why not.
-UPDATE node_contracts SET refusal = %(refusal)s WHERE node = %(node)s AND handler = %(handler)s
+-- Whether the node serves a handler after all: null, or why not. A contract that nobody served is dated then.
+WITH ruled AS (
+    UPDATE node_contracts SET refusal = %(refusal)s WHERE node = %(node)s AND handler = %(handler)s
+    RETURNING handler, fingerprint, refusal
+)
+UPDATE contracts SET published_at = clock_timestamp() FROM ruled
+WHERE contracts.handler = ruled.handler AND contracts.fingerprint = ruled.fingerprint
+  AND ruled.refusal IS NULL AND NOT EXISTS (SELECT FROM served WHERE served.contract = contracts.id)
 
 -- name: others
 -- What jobs of these handlers may be under, but for some contracts; 0 is none.
@@ -32,7 +38,8 @@ WHERE id <> ALL(%(contracts)s::int[]) ORDER BY id
 WITH wanted AS MATERIALIZED (
     SELECT id FROM (
         SELECT id, rank, handler, contract FROM jobs
-        WHERE node IS NULL AND queued_at IS NOT NULL AND contract = %(contract)s AND (rank, id) > (%(place)s::text::float8, %(id)s)
+        WHERE node IS NULL AND queued_at IS NOT NULL AND contract = %(contract)s
+          AND (rank, id) > (%(place)s::text::float8, %(id)s)
         ORDER BY rank, id LIMIT %(stretch)s
     ) AS looked_at
     WHERE handler = ANY(%(handlers)s::text[])
@@ -47,7 +54,8 @@ WITH wanted AS MATERIALIZED (
 UNION ALL
 (SELECT id, rank::text, NULL, NULL, NULL, 0 FROM jobs
  WHERE (SELECT count(*) FROM wanted) < %(limit)s
-   AND node IS NULL AND queued_at IS NOT NULL AND contract = %(contract)s AND (rank, id) > (%(place)s::text::float8, %(id)s)
+   AND node IS NULL AND queued_at IS NOT NULL AND contract = %(contract)s
+   AND (rank, id) > (%(place)s::text::float8, %(id)s)
  ORDER BY rank, id OFFSET %(stretch)s - 1 LIMIT 1)
 
 -- name: scheduled_stretch

@@ -79,8 +79,7 @@ WITH standing AS (
     SELECT contracts.*,
         ARRAY(SELECT name FROM served JOIN nodes ON nodes.id = served.node
               WHERE served.contract = contracts.id ORDER BY name) AS nodes,
-        coalesce((SELECT bool_or(k.refusal IS NULL) FROM node_contracts k
-                  WHERE k.handler = contracts.handler AND k.fingerprint = contracts.fingerprint), true) AS accepted
+        published_at > '-infinity' AS accepted
     FROM contracts
 )
 SELECT DISTINCT ON (handler) id, handler, fingerprint, description, accepted, nodes,

@@ -32,17 +32,21 @@ RETURNING counter
 
 -- name: publish_contracts
 -- Makes contracts known to every door; one that is known is dated anew only if nobody served it just now (nor this
--- node's own past): so that a restart of one node does not change what the doors go by, and going back does.
-INSERT INTO contracts AS known (handler, fingerprint, description, payload_schema, result_schema, defaults)
-SELECT handler, fingerprint, description, payload_schema::jsonb, result_schema::jsonb, defaults::jsonb
+-- node's own past): so that a restart of one node does not change what the doors go by, and going back does. One that
+-- nobody has ever served has no date.
+INSERT INTO contracts AS known (handler, fingerprint, description, payload_schema, result_schema, defaults,
+                                published_at)
+SELECT handler, fingerprint, description, payload_schema::jsonb, result_schema::jsonb, defaults::jsonb,
+    CASE WHEN refusal IS NULL THEN clock_timestamp() ELSE '-infinity' END
 FROM unnest(%(handlers)s::text[], %(fingerprints)s::text[], %(descriptions)s::text[],
-            %(payload_schemas)s::text[], %(result_schemas)s::text[], %(defaults)s::text[])
-    AS given (handler, fingerprint, description, payload_schema, result_schema, defaults)
+            %(payload_schemas)s::text[], %(result_schemas)s::text[], %(defaults)s::text[], %(refusals)s::text[])
+    AS given (handler, fingerprint, description, payload_schema, result_schema, defaults, refusal)
 ORDER BY handler, fingerprint
 ON CONFLICT (handler, fingerprint) DO UPDATE
 SET description = excluded.description,
-    published_at = CASE WHEN EXISTS (SELECT FROM served WHERE served.contract = known.id)
-                        THEN known.published_at ELSE clock_timestamp() END
+    published_at = CASE WHEN excluded.published_at = '-infinity'
+                             OR EXISTS (SELECT FROM served WHERE served.contract = known.id)
+                        THEN known.published_at ELSE excluded.published_at END
 
 -- name: forget_node_contracts
 -- Clears what the node's former incarnation served.

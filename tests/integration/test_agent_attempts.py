@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
+import psycopg
 import pytest
 
 from mutirao.domain.job import Backoff
@@ -115,6 +116,23 @@ while not os.path.exists({str(enough)!r}): time.sleep(0.01)
     enough.touch()
     shared.becomes(job, "cancelled")
     assert view(shared, job).progress is None
+
+
+def test_progress_told_while_somebody_holds_the_job_is_noted_later(shared: Site, tmp_path: Path) -> None:
+    go, told, done = (tmp_path / name for name in ("go", "told", "done"))
+    wait = "\nwhile not os.path.exists({!r}): time.sleep(0.01)\n".format
+    said = f"context.progress(1, 'last')\nopen({str(told)!r}, 'w').close()"
+    first = do(shared, wait(str(go)) + said + wait(str(done)))
+    shared.becomes(first, "running")
+    with psycopg.connect(shared.dsn) as somebody:
+        somebody.execute("SELECT 1 FROM mutirao.jobs WHERE id = %s FOR UPDATE", [first])
+        go.touch()
+        second = do(shared, wait(str(told)) + "context.progress(1, 'later')" + wait(str(done)))
+        until(lambda: view(shared, second).progress_note == "later", 10, "a later word is noted")
+    until(lambda: view(shared, first).progress_note == "last", 10, "the word that was passed over")
+    done.touch()
+    for job in (first, second):
+        shared.becomes(job, "succeeded")
 
 
 def test_a_cancelled_attempt_that_ends_in_its_grace_is_cancelled_and_shows_what_it_said(shared: Site) -> None:

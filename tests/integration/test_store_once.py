@@ -126,5 +126,5 @@ def test_progress_waits_for_nobody(stage: Stage) -> None:
     claim, second = stage.running(node, 2)
     with stage.database.transaction() as tx:
         tx.rows("SELECT 1 FROM jobs WHERE id = %(id)s FOR UPDATE", {"id": claim.job})
-        node.once.note_progress({claim.key: (0.5, ""), second.key: (0.25, "")})
+        assert node.once.note_progress({claim.key: (0.5, ""), second.key: (0.25, "")}) == {second.key}
     assert (told(stage, claim), told(stage, second)) == ((None, None), (0.25, None))

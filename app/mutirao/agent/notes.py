@@ -67,9 +67,8 @@ class Notes:
     def _pass_progress_on(self) -> None:
         progress = self._runners.progress()
         new = {key: said for key, said in progress.items() if self._told.get(key) != said}
-        if new:
-            self._store.note_progress(new)
-        self._told = progress
+        noted = self._store.note_progress(new) if new else frozenset()
+        self._told = {key: said for key, said in progress.items() if key not in new or key in noted}
 
 
 def _wish(asked: Asked) -> Wish:

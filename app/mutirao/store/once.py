@@ -62,8 +62,11 @@ class OnceStore:
 
         return self._database.run(work)
 
-    def note_progress(self, progress: Mapping[Attempt, tuple[float, str]]) -> None:
-        """Notes how far attempts are (fraction, note), while they run; may be lost with the server."""
+    def note_progress(self, progress: Mapping[Attempt, tuple[float, str]]) -> frozenset[Attempt]:
+        """Notes how far attempts are (fraction, note), while they run; may be lost with the server.
+
+        Returns those that it noted: a job that somebody holds at this moment is passed over.
+        """
         params = {
             **self._me,
             "ids": [job for job, _ in progress],
@@ -71,4 +74,5 @@ class OnceStore:
             "fractions": [fraction for fraction, _ in progress.values()],
             "notes": [note for _, note in progress.values()],
         }
-        self._database.run(lambda tx: tx.execute(_EXECUTION.note_progress, params), synchronous=False)
+        rows = self._database.run(lambda tx: tx.rows(_EXECUTION.note_progress, params), synchronous=False)
+        return frozenset((row.id, row.attempt) for row in rows)

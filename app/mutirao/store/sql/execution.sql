@@ -140,7 +140,7 @@ held AS MATERIALIZED (
 SELECT id, attempt FROM held
 
 -- name: note_progress
--- Notes how far running attempts are; a row that somebody else holds can wait for the next word.
+-- Notes how far running attempts are; a row that somebody else holds can wait until the next time.
 WITH held AS MATERIALIZED (
     SELECT jobs.id, fraction, note
     FROM unnest(%(ids)s::uuid[], %(attempts)s::int[], %(fractions)s::float8[], %(notes)s::text[])
@@ -151,6 +151,7 @@ WITH held AS MATERIALIZED (
     ORDER BY jobs.id FOR NO KEY UPDATE OF jobs SKIP LOCKED
 )
 UPDATE jobs SET progress = fraction, progress_note = nullif(note, '') FROM held WHERE jobs.id = held.id
+RETURNING jobs.id, attempt
 
 -- name: roll_up
 -- Adds this node's outcomes to their minute.

@@ -15,6 +15,7 @@ from tests.support.processes import Watch, alive
 from tests.support.running import pids_in
 from tests.support.waiting import until
 
+TALKING = str(Path(__file__).parents[1] / "talking_handlers.py")
 SLACK = 10.0  # for a busy machine
 
 
@@ -58,6 +59,19 @@ def test_what_outlasts_the_drain_is_interrupted_and_starts_elsewhere_at_once(mad
     outcomes = "SELECT outcome FROM attempts WHERE job_id = %s ORDER BY attempt"
     assert [row.outcome for row in made.stage.rows(outcomes, retried)] == ["interrupted", "succeeded"]
     assert ("interrupted", "running", "queued") in made.stage.steps(retried), "it waits for no backoff"
+
+
+def test_a_cancelled_jobs_grace_does_not_outlast_the_drain(made: Site) -> None:
+    agent = made.agent("patient", handler_modules=[TALKING], drain_timeout=0.5).start().serving()
+    told = made.directory / "told"
+    python = f"while not context.cancelled: time.sleep(0.01)\nopen({str(told)!r}, 'w').close()\ntime.sleep(60)"
+    job = made.submit("do_with_grace", {"python": python})  # half a minute
+    made.becomes(job, "running")
+    made.stage.jobs.cancel([job], "somebody")
+    until(told.exists, 10.0, "the handler knows")
+    agent.send(signal.SIGTERM)
+    assert agent.ended(0.5 + SLACK) == 0
+    assert made.stage.state(job) == "cancelled"
 
 
 def test_sigterm_ends_an_agent_whose_postgresql_is_silent(made: Site) -> None:

@@ -298,7 +298,10 @@ def test_a_directory_of_handlers_is_checked_and_tried_without_a_cluster(tmp_path
     done = run(None, *there, '{"n": 4611686018427387905}')
     assert (done.returncode, done.stdout) == (0, "9223372036854775810\n")
     assert "hello" in done.stderr
-    assert run(None, *there, '{"n": "x"}').returncode == 2
+    refused = run(None, *there, '{"m": 1}')
+    assert (refused.returncode, refused.stderr) == (
+        2, "mutirao: payload.m: is not a known field; payload.n: is required\n"
+    )  # fmt: skip
     failed = run(None, *there, '{"n": 0}')
     assert failed.returncode == 1
     assert "the attempt failed: ZeroDivisionError" in failed.stderr
@@ -306,6 +309,8 @@ def test_a_directory_of_handlers_is_checked_and_tried_without_a_cluster(tmp_path
     wrong = run(None, "handlers", "check", str(tmp_path))
     assert wrong.returncode == 2
     assert "broken.py" in wrong.stderr
+    (tmp_path / "double.py").chmod(0o664)
+    assert f"; chmod go-w {tmp_path / 'double.py'}" in run(None, "handlers", "check", str(tmp_path)).stdout
 
 
 # For scripts

@@ -13,10 +13,13 @@ import click
 
 from mutirao.cli.payload import FORMS, read_payload
 from mutirao.cli.rest import table
+from mutirao.client.answers import Refused
 from mutirao.errors import ContractError, InvalidInput, MutiraoError, NotFound
 
 if TYPE_CHECKING:
     from mutirao.binding import Binding
+    from mutirao.contract import PayloadRefused
+    from mutirao.registry import Finding
 
 _DIRECTORY = click.Path(path_type=Path, file_okay=False, exists=True)
 
@@ -31,7 +34,7 @@ def check(directory: Path) -> None:
     from mutirao import registry  # noqa: PLC0415 - other verbs must start fast
 
     found = registry.check(registry.HandlerConfig(directory=str(directory)))
-    rows = [(one.origin, ", ".join(one.handlers), one.error or one.hint or "fine") for one in found]
+    rows = [(one.origin, ", ".join(one.handlers), _verdict(one)) for one in found]
     table(("where", "handlers", ""), (row for row in rows if not row[0].startswith("the built-in")),
           f"{directory} has no handlers")  # fmt: skip
     wrong = [one for one in found if one.error]
@@ -63,14 +66,28 @@ def run(name: str, payload: str, directory: Path | None, attempt: int) -> None:
         with redirect_stdout(sys.stderr):
             result = attempt_of(bound, raw, number=attempt)
     except PayloadRefused as error:
-        field = f"payload.{error.field}" if error.field else "payload"
-        raise InvalidInput(field, error.message.removeprefix(f"{error.field}: ")) from None
+        raise _refused(bound, raw, error) from None
     except MutiraoError:
         raise
     except Exception as error:  # noqa: BLE001 - a handler is other people's code: whatever it raises is told
         _tell(error)
         sys.exit(1)
     click.echo(result.decode())
+
+
+def _verdict(found: Finding) -> str:
+    return "; ".join(filter(None, (found.error, found.hint))) or "fine"
+
+
+def _refused(bound: Binding, raw: bytes, error: PayloadRefused) -> InvalidInput:
+    """All fields at once, in the door's words; what only the type itself minds, in the type's."""
+    from mutirao.explaining import Schema  # noqa: PLC0415
+
+    faults = Schema(bound.contract().payload_schema).faults(json.loads(raw))
+    if faults:
+        return Refused([{"field": ".".join(("payload", *path)), "message": why} for path, why in faults])
+    field = f"payload.{error.field}" if error.field else "payload"
+    return InvalidInput(field, error.message.removeprefix(f"{error.field}: "))
 
 
 def _bound(name: str, directory: Path | None) -> Binding:

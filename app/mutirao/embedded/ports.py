@@ -19,7 +19,7 @@ def require_free(ports: Iterable[int]) -> None:
         if not is_free(port):
             raise AlreadyRunning(
                 f"port {port} on {HOST} is taken{_by_whom(port)}",
-                hint="choose another first port with --port (make run ARGS='--port 9080')",
+                hint="choose another first port: --port 9080 (or make run ARGS='--port 9080')",
             )
 
 

@@ -64,7 +64,7 @@ def test_what_outlasts_the_drain_is_interrupted_and_starts_elsewhere_at_once(mad
 def test_a_cancelled_jobs_grace_does_not_outlast_the_drain(made: Site) -> None:
     agent = made.agent("patient", handler_modules=[TALKING], drain_timeout=0.5).start().serving()
     told = made.directory / "told"
-    python = f"while not context.cancelled: time.sleep(0.01)\nopen({str(told)!r}, 'w').close()\ntime.sleep(60)"
+    python = f"while not context.cancelled: time.sleep(0.01)\nopen({str(told)!r}, 'w')\ntime.sleep(60)"
     job = made.submit("do_with_grace", {"python": python})  # half a minute
     made.becomes(job, "running")
     made.stage.jobs.cancel([job], "somebody")

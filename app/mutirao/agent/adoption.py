@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from mutirao.agent.beating import Member
 from mutirao.agent.fitting import Fitting
 from mutirao.logs import get_logger
-from mutirao.loop import Loop, boottime
+from mutirao.loop import Loop, Timetable, boottime
 from mutirao.store.contracts import Adoption, ContractStore, Standing
 
 log = get_logger(__name__)
 
 EVERY = 2.0
-# A long queue is gone through no more than a twentieth of the time.
-SHARE = 20
+# A long queue is gone through no more than a twentieth of the time, within reason.
+SHARE, AT_LEAST_EVERY = 20, 300.0
 
 Left = tuple[str, int]
 
@@ -36,6 +36,7 @@ class Adopting:
         self._fitting = fitting
         self._on_change = on_change
         self._said: dict[Left, int] = {}
+        self._timetable = Timetable()
         self._loop = Loop("adoption", self._run_once, retry=EVERY)
 
     def start(self) -> None:
@@ -47,11 +48,23 @@ class Adopting:
         self._loop.stop(timeout)
 
     def _run_once(self) -> float:
-        started = boottime()
         standing = self._store.standing()
-        self._look_again([one for one in standing if one.refusal is not None])
-        self._adopt({one.handler: one for one in standing if one.refusal is None and one.unserved})
-        return max(EVERY, SHARE * (boottime() - started))
+        refused = [one for one in standing if one.refusal is not None]
+        self._sparingly("refused", partial(self._look_again, refused))
+        left = {
+            (one.handler, was): one.contract for one in standing if not one.refusal for was in one.unserved
+        }
+        for (handler, was), contract in left.items():
+            self._sparingly(f"{handler} {was}", partial(self._adopt, handler, was, contract))
+        self._said = {key: jobs for key, jobs in self._said.items() if key in left}
+        return EVERY
+
+    def _sparingly(self, what: str, look: Callable[[], None]) -> None:
+        # Each by itself: many jobs that fit nowhere must not keep those of another contract waiting.
+        if not self._loop.stopping and self._timetable.due(what, 0.0):
+            started = boottime()
+            look()
+            self._timetable.postpone(what, min(SHARE * (boottime() - started), AT_LEAST_EVERY))
 
     def _look_again(self, refused: Sequence[Standing]) -> None:
         if not refused:
@@ -68,35 +81,25 @@ class Adopting:
             else:
                 log.warning("contract_refused", handler=one.handler, why=refusal)
 
-    def _adopt(self, served: Mapping[str, Standing]) -> None:
-        left = [contract for one in served.values() for contract in one.unserved]
-        misfits: Counter[Left] = Counter()
-        examples: dict[Left, str] = {}
+    def _adopt(self, handler: str, former: int, contract: int) -> None:
+        misfits, example = 0, ""
         adopted = 0
-        for page in self._store.waiting(served.keys(), left, among=True):
+        for page in self._store.waiting([handler], [former], among=True):
             fits = []
             for job in page:
                 why = self._fitting.misfit(job)
                 if why is None:
-                    fits.append(Adoption(job.id, job.contract, served[job.handler].contract))
+                    fits.append(Adoption(job.id, former, contract))
                 else:
-                    misfits[job.handler, job.contract] += 1
-                    examples.setdefault((job.handler, job.contract), why)
+                    misfits, example = misfits + 1, example or why
             if fits:
                 adopted += self._store.adopt(self._member.incarnation, fits)
                 self._on_change()
             if self._loop.stopping:
                 return
         if adopted:
-            log.info("jobs_adopted", jobs=adopted)
-        self._say(misfits, examples)
-
-    def _say(self, misfits: Mapping[Left, int], examples: Mapping[Left, str]) -> None:
-        """Once, and again when there are more or fewer."""
-        for left, jobs in misfits.items():
-            if self._said.get(left) != jobs:
-                handler, contract = left
-                log.warning(
-                    "jobs_fit_no_node", handler=handler, contract=contract, jobs=jobs, why=examples[left]
-                )
-        self._said = dict(misfits)
+            log.info("jobs_adopted", handler=handler, contract=former, jobs=adopted)
+        # Once, and again when there are more or fewer.
+        if misfits and self._said.get((handler, former)) != misfits:
+            log.warning("jobs_fit_no_node", handler=handler, contract=former, jobs=misfits, why=example)
+        self._said[handler, former] = misfits

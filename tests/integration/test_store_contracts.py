@@ -316,6 +316,19 @@ def test_of_large_payloads_a_page_holds_fewer(stage: Stage, monkeypatch: pytest.
     assert [len(page) for page in waiting(stage, node, 0, among=True)] == [1] * 8
 
 
+@pytest.mark.parametrize("run_at", [None, LATER])
+def test_who_finds_nothing_for_long_may_stop_looking(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, run_at: datetime | None
+) -> None:
+    monkeypatch.setattr(contracts, "STRETCH", 3)
+    node = stage.node()
+    stage.submit(12, handler="sleep", run_at=run_at)
+    (job,) = stage.submit(1, run_at=run_at)
+    pages = list(store(stage, node).waiting({"echo"}, [], among=False))
+    assert len(pages) >= 4
+    assert [one.id for page in pages for one in page] == [job]
+
+
 def test_a_handler_that_was_seen_enough_of_is_left_out(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contracts, "PAGE", 2)
     node = stage.node()

@@ -87,7 +87,8 @@ class ContractStore:
         """What no node has under these handlers' names, some at a time: each contract's queued jobs first.
 
         Of those whose contract is one of `contracts` (`among`), or none of them. `handlers` may shrink
-        meanwhile. A job that moves on meanwhile may be missed or come twice.
+        meanwhile. A job that moves on meanwhile may be missed or come twice. Where a long stretch has
+        nothing of the kind an empty page says so, for whoever has no time to go on.
         """
         for contract in contracts if among else self._others(handlers, contracts):
             yield from self._pages(_SQL.queued_stretch, {"contract": contract}, handlers)
@@ -108,9 +109,9 @@ class ContractStore:
             with self._database.transaction() as tx:
                 rows = tx.rows(statement, {**wanted, **place, "handlers": list(handlers)})
             found = [row for row in rows if row.handler is not None]
-            if found:
-                yield [WaitingJob(r.id, r.handler, r.contract, r.payload.encode()) for r in found]
             place = _onwards(found, rows[len(found) :])
+            if found or place is not None:
+                yield [WaitingJob(r.id, r.handler, r.contract, r.payload.encode()) for r in found]
 
     def rule(self, incarnation: int, handler: str, refusal: str | None) -> None:
         """From now on the incarnation serves the handler (None), or does not, for that reason.

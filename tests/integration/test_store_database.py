@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import psycopg
 import pytest
@@ -132,6 +133,16 @@ def test_a_connection_lost_before_the_commit_changed_nothing(stage: Stage, one: 
         tx.rows("SELECT 1")
     assert caught.type is StoreUnavailable
     assert stage.terms.read().beat == 0
+
+
+def test_a_process_with_many_descriptors_sends_as_much_as_any(one: Database) -> None:
+    """An agent with a thousand runners has two for each."""
+    with ExitStack() as stack:
+        for _ in range(1100):
+            stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        with one.transaction() as tx:
+            rows = tx.send("SELECT length(%(text)s::text) AS length", {"text": "x" * (8 << 20)})
+            assert rows.fetchall()[0].length == 8 << 20
 
 
 def test_a_server_that_stands_still_is_given_up(

@@ -82,8 +82,10 @@ class Transaction:
         """Gets out what the socket's buffer could not hold: the driver's sync only waits for answers."""
         server = self._connection.pgconn
         while server.flush():
-            readable, writable, _ = select.select([server.socket], [server.socket], [], ANSWER_WITHIN)
-            if readable:
-                server.consume_input()
-            if not readable and not writable:
+            poll = select.poll()
+            poll.register(server.socket, select.POLLIN | select.POLLOUT)
+            ready = poll.poll(ANSWER_WITHIN * 1000)
+            if not ready:
                 raise psycopg.OperationalError("the server takes nothing")
+            if ready[0][1] & select.POLLIN:
+                server.consume_input()

@@ -67,7 +67,7 @@ def sources(directory: Path) -> Iterator[Source]:
     for path, schema in found.executables:
         yield Source(str(path), partial(_of_executable, path, schema))
     for path in found.ignored:
-        yield Source(str(path), list, "ignored: neither Python, nor executable, nor a schema")
+        yield Source(str(path), list, "ignored: neither Python, nor a schema, nor a program (chmod +x)")
 
 
 def _of_python(path: Path) -> list[AnyHandler]:

@@ -10,7 +10,7 @@ import pytest
 
 from mutirao.domain.views import AuditFilter, JobFilter, LetterFilter, Page
 from mutirao.store import sql
-from mutirao.store.database import Database
+from mutirao.store.database import Database, Transaction
 from mutirao.store.lists import Lists
 from tests.support.history import ROWS, fill, moment, most_rows
 from tests.support.stage import Stage
@@ -141,3 +141,32 @@ def test_live_and_finished_jobs_are_merged_over_short_pages(postgres_dsn: str) -
     database.close()
     assert [job.id for job in found] == [new, old]
     assert pages == 4
+
+
+_LIVE = """
+INSERT INTO jobs (id, state, handler, payload, queue, priority, max_retries, max_attempts, backoff_base,
+    backoff_cap, timeout, run_at, submitted_by, traceparent, created_at, rank, queued_at)
+SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'queued',
+    CASE WHEN n = 10 THEN 'rare' ELSE 'echo' END, '{}', 'default', 5, 3, 4, 1,
+    300, 300, now(), '', '', now(), n, now()
+FROM generate_series(1, 10030) AS n
+"""
+
+
+def test_what_ends_while_a_page_is_read_hides_nothing_behind_it(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the page's rows and its end would be found in two different queues, and some jobs in neither."""
+    with Stage(postgres_dsn) as stage:
+        stage.write(_LIVE)
+        reads, lists = Transaction.rows, Lists(stage.database)
+
+        def ends_meanwhile(tx: Transaction, query: str, params: Any = None) -> list[Any]:
+            if query == SQL.live_jobs_floor:
+                tx.sync()
+                stage.write("DELETE FROM jobs WHERE id IN (SELECT id FROM jobs ORDER BY id DESC LIMIT 25)")
+            return reads(tx, query, params)
+
+        monkeypatch.setattr(Transaction, "rows", ends_meanwhile)
+        found, _ = walk(lambda cursor: lists.jobs(JobFilter(handler="rare"), cursor, 50))
+        assert [job.handler for job in found] == ["rare"]

@@ -6,7 +6,8 @@ It may therefore be short or empty while there is more: only a `next_cursor` of 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -53,7 +54,7 @@ class Lists:
     def jobs(self, wanted: JobFilter, cursor: str | None, limit: int) -> Page[JobSummary]:
         """Live and finished jobs together, newest id first; `cursor` is an earlier page's `next_cursor`."""
         below = _HIGHEST if cursor is None else UUID(_matched(JOB_CURSOR, cursor)[0])
-        with self._db.transaction() as tx:
+        with self._one_view() as tx:
             return jobs_below(tx, wanted, below, limit)
 
     def summaries(self, ids: Sequence[UUID]) -> list[JobSummary]:
@@ -65,7 +66,7 @@ class Lists:
         """Dead jobs that wait for a decision, the latest first."""
         before, below = ("infinity", _HIGHEST) if cursor is None else _letter(cursor)
         params = {**msgspec.structs.asdict(wanted), "before": before, "below": below, "limit": limit + 1}
-        with self._db.transaction() as tx:
+        with self._one_view() as tx:
             rows = tx.rows(_SQL.dead_letters, params)
             last = rows[limit - 1] if len(rows) > limit else tx.row(_SQL.dead_letters_floor, params)
         items = [DeadLetter(**{**row._asdict(), "error": raw(row.error)}) for row in rows[:limit]]
@@ -76,7 +77,7 @@ class Lists:
         below = _NEWEST if cursor is None else int(_matched(ENTRY_CURSOR, cursor)[0])
         params = {**msgspec.structs.asdict(wanted), "below": below, "limit": limit + 1}
         one_job = wanted.job_id is not None
-        with self._db.transaction() as tx:
+        with self._one_view() as tx:
             rows = tx.rows(_SQL.audit_of_job if one_job else _SQL.audit, params)
             if len(rows) > limit:
                 last = rows[limit - 1]
@@ -84,6 +85,13 @@ class Lists:
                 last = None if one_job else tx.row(_SQL.audit_floor, params)
         items = [AuditView(**{**row._asdict(), "detail": raw(row.detail)}) for row in rows[:limit]]
         return Page(items=items, next_cursor=None if last is None else str(last.id))
+
+    @contextmanager
+    def _one_view(self) -> Iterator[Transaction]:
+        # A page's rows and the place where it ends must be found in the same state of the tables.
+        with self._db.transaction() as tx:
+            tx.send(_SQL.one_view)
+            yield tx
 
 
 def raw(text: str | None) -> msgspec.Raw | None:

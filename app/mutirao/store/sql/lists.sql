@@ -1,3 +1,7 @@
+-- name: one_view
+-- All that follows in the transaction sees the tables as they are at its first question.
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ
+
 -- name: live_jobs
 -- Live jobs below the cursor that fit the filter, newest first, among the 10,000 next ones.
 SELECT j.id, j.state::text AS state, j.cancel_requested_at IS NOT NULL AS cancelling, j.handler, j.queue,

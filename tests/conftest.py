@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import os
 
 from hypothesis import settings
@@ -11,3 +12,7 @@ for _name in [name for name in os.environ if name.startswith("MUTIRAO_")]:
 # A slow machine is no failure; CI tries the same examples each time, people try new ones.
 settings.register_profile("mutirao", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("mutirao")
+
+# A shell that runs the tests in the background has them, and all they start, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

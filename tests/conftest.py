@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import signal
 import os
+import signal
 
 from hypothesis import settings
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -248,6 +249,16 @@ signal.setitimer(signal.ITIMER_REAL, 0.2)
     careless, after = do(python), do("time.sleep(0.4); result = 'in peace'")
     submit(one, careless, after)
     assert result(ends(one, 2)[after.job_id]) == "in peace"
+
+
+def test_what_an_attempt_wanted_done_with_signals_does_not_concern_the_next(one: Runners) -> None:
+    careless = do(
+        "for name in ('CHLD', 'TERM'): signal.signal(getattr(signal, f'SIG{name}'), signal.SIG_IGN)"
+    )
+    python = "result = [subprocess.run(['sh', '-c', line]).returncode for line in ('exit 3', 'kill $$')]"
+    after = do(python)
+    submit(one, careless, after)
+    assert result(ends(one, 2)[after.job_id]) == [3, -signal.SIGTERM]
 
 
 def test_a_context_works_in_the_handlers_own_process_only(one: Runners) -> None:

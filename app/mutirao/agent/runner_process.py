@@ -49,6 +49,7 @@ class Runner:
         except Exception as error:  # noqa: BLE001 (a handler module may raise anything)
             self._line.say(Report(0, 0.0, 0.0, Outcome.FAILED, None, describe(error)))
             sys.exit(1)
+        self._signals = leftovers.Signals()
         # What was imported stays: no collection need look at it again.
         gc.collect()
         gc.freeze()
@@ -72,7 +73,7 @@ class Runner:
 
     def _finish(self, report: Report, taken: int) -> None:
         """Reports only once nothing is left; if that cannot be had, says it is the last and exits."""
-        leftovers.end_alarm()
+        self._signals.restore()
         report.last = not leftovers.end_children() or leftovers.threads_left()
         report.seconds = (boottime_ns() - taken) / _SECOND
         report.marked = self._output.end_attempt()

@@ -20,7 +20,7 @@ from mutirao.contract import LARGEST_RESULT, LONGEST_GRACE, Discard, HandlerDefa
 from mutirao.handlers import built_in
 from mutirao.handlers.command import Invocation
 from mutirao.handlers.deployed import Description
-from mutirao.handlers.http import Request
+from mutirao.handlers.http_message import Request
 from mutirao.registry import HandlerConfig, Registry, check, load_registry
 from mutirao.tail import KEPT
 from mutirao.testing import attempt_of

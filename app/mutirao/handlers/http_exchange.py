@@ -11,7 +11,7 @@ import httpx
 
 import mutirao
 from mutirao.contract import Context, Discard
-from mutirao.handlers.http import Request, Response
+from mutirao.handlers.http_message import Request, Response
 from mutirao.handlers.http_target import parse, target_of
 from mutirao.handlers.http_wire import Message, send
 from mutirao.hosts import HostRules

@@ -11,7 +11,7 @@ from functools import cache
 import httpx
 
 from mutirao.contract import Context, Retry
-from mutirao.handlers.http import Response
+from mutirao.handlers.http_message import Response
 from mutirao.handlers.http_target import Target
 from mutirao.hosts import Address
 

@@ -121,7 +121,7 @@ class Incarnation:
             kill=self._worker.kill,
             on_room=self._room,
             hears=lambda: self._subscription.connected,
-            may_start=lambda: not self._runners.fenced and self._beating.stands(),
+            may_start=lambda: self._runners.able and not self._runners.fenced and self._beating.stands(),
             holding=self._worker.holding,
         )
 
@@ -174,7 +174,9 @@ class Incarnation:
         return True
 
     def _capacity(self) -> int:
-        return 0 if self._draining else self._workload.capacity(self._claims.count)
+        if self._draining or not self._runners.able:
+            return 0
+        return self._workload.capacity(self._claims.count)
 
     def _announce(self, nodes: Iterable[UUID]) -> None:
         given = set(nodes)

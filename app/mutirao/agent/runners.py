@@ -164,6 +164,12 @@ class Runners:
         seats = self._crew.seats if self._crew is not None else []
         return max(0, sum(seat.ready for seat in seats) - self.outstanding)
 
+    @property
+    def able(self) -> bool:
+        """False while no runner gets ready, again and again: whatever is taken then would only wait."""
+        seats = self._crew.seats if self._crew is not None else []
+        return not seats or not all(seat.failing for seat in seats)
+
     # -- hearing back
 
     def wake(self) -> None:

@@ -25,6 +25,11 @@ class Seat:
         self._failures = 0
         self._buffer = bytearray()
 
+    @property
+    def failing(self) -> bool:
+        """Whether the last runner never got ready, and the present one is not, yet."""
+        return self._failures > 0 and not self.ready
+
     def take(self, greeting: bytes) -> socket.socket:
         """Makes a new stream with `greeting` on it; returns the runner's end, for the caller to close."""
         mine, theirs = socket.socketpair()
@@ -61,3 +66,4 @@ class Seat:
         self._failures = 0 if self.ready else self._failures + 1
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self._failures) if self._failures else 0.0
         self.stream, self.killing, self.last, self.spawn_at = None, None, None, now + pause
+        self.ready = False

@@ -361,6 +361,25 @@ def test_what_nobody_serves_is_counted_until_it_is_served(stage: Stage) -> None:
     assert (door(stage).unserved_jobs, stage.count("unserved")) == (0, 0)
 
 
+def test_what_nobody_serves_is_seen_before_it_is_counted(stage: Stage) -> None:
+    first, second = published(stage)
+    two = stage.node(serves=OTHER)
+    coordinator = stage.coordinator()
+    stage.submit(3, contract=second)
+    coordinator.note_unserved()
+    assert stage.count("unserved") == 0
+    left = stage.submit(3, contract=first)
+    coordinator.note_unserved()
+    assert store(stage, two).standing()[0].unserved == frozenset({first})
+    coordinator.count_states()
+    coordinator.note_unserved()
+    assert door(stage).unserved_jobs == 3
+    stage.jobs.cancel(left, "somebody")
+    coordinator.note_unserved()
+    coordinator.count_states()
+    assert stage.count("unserved") == 0
+
+
 # The door
 
 

@@ -49,6 +49,7 @@ HOT: Mapping[str, Mapping[str, object]] = {
     "assignment.next_due": {},
     "assignment.take_back": {"nodes": [NODE], "incarnation": 1, "limit": 100, "actor": "a", "term": 1},
     "assignment.give_back_superseded": {"node": NODE, "actor": "a", "term": 1},
+    "term.note_unserved": {},
     "contracts.queued_stretch": {**WAITING, "place": "1.5", "contract": 1},
     "contracts.scheduled_stretch": {
         **WAITING,

@@ -28,6 +28,7 @@ NEXT_ROUND = 0.01
 POLL_WITHOUT_REDIS = 0.1
 WATCH_EVERY = 0.2
 SWEEP_EVERY = 3.0
+UNSERVED_EVERY = 2.0
 COUNT_EVERY = 2.0
 # Counting a long queue takes a while: never spend more than a twentieth of the time on it, within reason.
 COUNT_SHARE, COUNT_AT_LEAST_EVERY = 20.0, 60.0
@@ -104,6 +105,8 @@ class Coordinator:
             self._tell("swept", store.sweep())
         if self._timetable.due("watch", WATCH_EVERY):
             self._watch(store)
+        if self._timetable.due("unserved", UNSERVED_EVERY):
+            store.note_unserved()
         if self._timetable.due("partitions", PARTITIONS_EVERY):
             store.ensure_partitions()
         if self._timetable.due("keys", KEYS_EVERY):

@@ -131,6 +131,10 @@ class AssignmentStore:
 
         self._database.run(work, synchronous=False)
 
+    def note_unserved(self) -> None:
+        """Has those who could adopt them look at queued jobs that nobody serves; waits for no count."""
+        self._database.run(lambda tx: tx.execute(_TERM.note_unserved), synchronous=False)
+
     def ensure_partitions(self) -> int:
         """Makes the partitions of the coming days; returns how many were missing."""
         row = self._database.run(lambda tx: tx.one(_TERM.ensure_partitions))

@@ -63,6 +63,16 @@ INSERT INTO unserved AS known (handler, contract, jobs)
 SELECT handler, contract, jobs FROM left_over ORDER BY handler, contract
 ON CONFLICT (handler, contract) DO UPDATE SET jobs = excluded.jobs WHERE known.jobs <> excluded.jobs
 
+-- name: note_unserved
+-- Notes contracts that queued jobs wait under and nobody serves, however long it takes to count them.
+INSERT INTO unserved (handler, contract, jobs)
+SELECT contracts.handler, contracts.id, 1 FROM contracts
+    CROSS JOIN LATERAL (
+        SELECT FROM jobs WHERE node IS NULL AND queued_at IS NOT NULL AND jobs.contract = contracts.id LIMIT 1
+    ) AS one
+WHERE contracts.id NOT IN (SELECT contract FROM served) ORDER BY contracts.handler, contracts.id
+ON CONFLICT DO NOTHING
+
 -- name: count_dead
 -- Counts the dead letters that wait for a decision, however many there are.
 INSERT INTO state_counts (state, count, counted_at)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mutirao.agent.runner_line import AttemptLink, Line
 from mutirao.agent.runners import Asked, Finished, Runners, Task
+from mutirao.agent.shared import Shared
+from mutirao.context import ContextLost
 from mutirao.domain.job import Outcome
 from mutirao.loop import boottime
 from mutirao.registry import HandlerConfig
@@ -271,6 +276,18 @@ if not child:
 result = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 """
     assert result(end_of(one, do(python))) == 9
+
+
+@pytest.mark.parametrize("unread", [0, 9])
+def test_a_question_to_an_agent_that_is_gone_is_answered_as_such(unread: int) -> None:
+    """What the agent has not read when it dies makes the other end see a reset."""
+    ours, theirs = socket.socketpair()
+    ours.sendall(b"x" * unread)
+    theirs.close()
+    file = Shared.create(1)
+    with ours, pytest.raises(ContextLost):
+        AttemptLink(Line(ours, Shared(file), 0), 1).once("key")
+    os.close(file)
 
 
 def test_a_question_dies_with_its_runner(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ class Line:
         self._here()
         with self._asking:
             self._number += 1
-            self.say(Question(self._number, sequence, key))
             try:
+                self.say(Question(self._number, sequence, key))
                 # An earlier question's answer may come first, if whoever asked it has not waited.
                 while (answer := read_answer(self._stream))[0] != self._number:
                     pass

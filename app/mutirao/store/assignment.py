@@ -125,9 +125,10 @@ class AssignmentStore:
         """Refreshes the counts of jobs by state, of dead letters, and of jobs that nobody can serve."""
 
         def work(tx: Transaction) -> None:
-            tx.send(_TERM.scan_freely)
-            tx.send(_TERM.count_states)
             tx.send(_TERM.count_dead)
+            tx.send(_TERM.scan_freely)
+            # Last: what it writes into `unserved` must not be waited for by who notes the same.
+            tx.send(_TERM.count_states)
 
         self._database.run(work, synchronous=False)
 

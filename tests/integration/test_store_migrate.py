@@ -14,7 +14,7 @@ import mutirao
 from mutirao.errors import StoreUnavailable
 from mutirao.store import sql
 from mutirao.store.migrate import migrate
-from tests.support.stage import at_once
+from tests.support.stage import Stage, at_once
 
 SQL_FILES = sorted(
     entry.name for entry in resources.files("mutirao.store.sql").iterdir() if entry.name.endswith(".sql")
@@ -42,6 +42,31 @@ def test_migrations_at_once_take_turns(empty_dsn: str) -> None:
     answers = at_once([partial(migrate, empty_dsn)] * 4)
     assert [before for before, _ in answers].count(None) == 1
     assert len({now for _, now in answers}) == 1
+
+
+def test_a_database_at_work_is_migrated_though_its_work_is_in_the_way(empty_dsn: str) -> None:
+    """Agents take their locks in other orders than a migration does: one of the two has to begin again."""
+    first = resources.files("mutirao.store.migrations") / "0001_schema.sql"
+    with psycopg.connect(empty_dsn, autocommit=True) as connection, Stage(empty_dsn) as stage:
+        connection.execute("CREATE SCHEMA mutirao")
+        connection.execute("SET search_path = mutirao")
+        connection.execute(first.read_bytes())
+        connection.execute("CREATE TABLE alembic_version (version_num varchar(32) PRIMARY KEY)")
+        connection.execute("INSERT INTO alembic_version VALUES ('0001')")
+        connection.execute(
+            "INSERT INTO jobs (id, state, handler, payload, queue, priority, max_retries, max_attempts,"
+            " backoff_base, backoff_cap, timeout, run_at, submitted_by, traceparent, created_at, rank,"
+            " queued_at) VALUES (gen_random_uuid(), 'queued', 'echo', '{}', '', 5, 0, 1, 1, 1, 1, now(), '',"
+            " '', now(), 1, now())"
+        )
+        connection.execute("BEGIN")
+        connection.execute("UPDATE jobs SET priority = 6")
+        with stage.later(lambda: migrate(empty_dsn)) as migrated:
+            stage.blocked()
+            connection.execute("SELECT count(*) FROM attempts")
+            connection.execute("COMMIT")
+            assert migrated.result(20.0)[0] == "0001"
+        assert connection.execute("SELECT priority, contract FROM jobs").fetchall() == [(6, 0)]
 
 
 def test_a_server_that_is_not_there_is_said_plainly() -> None:

@@ -11,7 +11,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util.exc import CommandError
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
@@ -19,6 +19,7 @@ from mutirao.errors import MutiraoError, SettingsError, StoreUnavailable
 
 # What this version is tested with.
 OLDEST, NEWEST = 15, 18
+_ATTEMPTS = 5
 # Any constant will do, as long as nobody else takes it: "mutirao" read as an integer.
 _LOCK = 0x6D757469726F
 
@@ -34,8 +35,7 @@ def migrate(dsn: str) -> tuple[str | None, str]:
         poolclass=NullPool,
     )
     try:
-        with engine.connect() as connection:
-            return _upgrade(connection)
+        return _upgraded(engine)
     except (DBAPIError, psycopg.Error) as error:
         raise _refused(getattr(error, "orig", error)) from error
     except CommandError as error:
@@ -45,6 +45,19 @@ def migrate(dsn: str) -> tuple[str | None, str]:
         ) from error
     finally:
         engine.dispose()
+
+
+def _upgraded(engine: Engine) -> tuple[str | None, str]:
+    # Agents at work take their locks in another order: one of the two has to begin again.
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            with engine.connect() as connection:
+                return _upgrade(connection)
+        except (DBAPIError, psycopg.Error) as error:
+            if not isinstance(getattr(error, "orig", error), psycopg.errors.DeadlockDetected):
+                raise
+    with engine.connect() as connection:
+        return _upgrade(connection)
 
 
 def head() -> str:

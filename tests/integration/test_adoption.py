@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -12,19 +13,17 @@ from mutirao.agent import adoption
 from mutirao.agent.adoption import Adopting
 from mutirao.agent.beating import Member
 from mutirao.agent.fitting import Fitting
+from mutirao.agent.judge import Judge
 from mutirao.agent.publication import published
-from mutirao.contract import handler
-from mutirao.registry import Registry
+from mutirao.registry import HandlerConfig, load_registry
 from mutirao.store.assignment import AssignmentStore
 from mutirao.store.contracts import ContractStore
 from mutirao.store.insights import Insights
+from tests.support import judged_handlers
 from tests.support.stage import Node, Stage
 from tests.support.waiting import until
 
-
-@handler("count")
-def count(number: int) -> int:
-    return number
+CONFIG = HandlerConfig(modules=(judged_handlers.__file__,))
 
 
 @pytest.fixture
@@ -38,11 +37,9 @@ class Scene:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        registry = Registry()
-        registry.add(count, "the test")
-        (self.version,) = published(registry.contracts())
+        contracts = published(load_registry(CONFIG).contracts())
+        (self.version,) = (one for one in contracts if one.handler == "count")
         self.formers = [self._leave(name) for name in ("f1", "f2")]
-        self.registry = registry
         self.insights = Insights(stage.database)
 
     def _leave(self, fingerprint: str) -> int:
@@ -58,7 +55,9 @@ class Scene:
         """The node's loop."""
         store = ContractStore(self.stage.database, node.id)
         member = Member(node.id, node.incarnation, node.counter, 0.0)
-        return Adopting(member, store, Fitting(self.registry, store, [self.version]), on_change=lambda: None)
+        return Adopting(
+            member, store, Fitting(Judge(CONFIG, Path()), store, [self.version]), on_change=lambda: None
+        )
 
     def under(self, job: UUID, contract: int) -> bool:
         """Whether the job is."""

@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import psutil
 import pytest
-from pydantic import field_validator
 
-from mutirao.agent import fitting
+from mutirao.agent import fitting, judge
 from mutirao.agent.fitting import Fitting
+from mutirao.agent.judge import Judge
 from mutirao.agent.publication import published
-from mutirao.contract import Payload, handler
-from mutirao.registry import Registry
+from mutirao.errors import Unavailable
+from mutirao.registry import HandlerConfig, load_registry
 from mutirao.store.contracts import ContractStore
+from tests.support import judged_handlers
 from tests.support.stage import Stage
-
-
-class Picky(Payload):
-    """Takes few words."""
-
-    word: str
-
-    @field_validator("word")
-    @classmethod
-    def judge(cls, word: str) -> str:
-        """Raises what such code may raise."""
-        if word == "nul":
-            raise ValueError("a\0b" * 1000)
-        if word == "crash":
-            raise RuntimeError("a\0b\ud800c")
-        return word
-
-
-@handler("picky")
-def picky(payload: Picky) -> None:
-    """Takes few words."""
-
-
-@handler("easy")
-def easy(payload: dict[str, str]) -> None:
-    """Takes any."""
 
 
 @pytest.fixture
@@ -49,12 +26,13 @@ def stage(postgres_dsn: str) -> Iterator[Stage]:
 
 
 @pytest.fixture
-def tried(stage: Stage) -> Fitting:
-    registry = Registry()
-    for one in (picky, easy):
-        registry.add(one, "here")
+def tried(stage: Stage, tmp_path: Path) -> Iterator[Fitting]:
+    config = HandlerConfig(modules=(judged_handlers.__file__,))
+    contracts = [one for one in load_registry(config).contracts() if one.handler in {"picky", "easy"}]
     store = ContractStore(stage.database, stage.node().id)
-    return Fitting(registry, store, published(registry.contracts()))
+    fitting = Fitting(Judge(config, tmp_path), store, published(contracts))
+    yield fitting
+    fitting.rest()
 
 
 def submit(stage: Stage, word: str, name: str = "picky", count: int = 1) -> str:
@@ -112,3 +90,32 @@ def test_what_a_live_node_serves_is_not_judged_again(stage: Stage, tried: Fittin
     stage.node(serves=tried.contracts()[1])
     submit(stage, "crash")
     assert tried.refusals(["picky"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [("endless", "did not end within 0.5 s"), ("exit", "ended the process it ran in")],
+)
+def test_a_validator_that_does_not_come_back_holds_up_nobody(
+    stage: Stage, tried: Fitting, monkeypatch: pytest.MonkeyPatch, word: str, told: str
+) -> None:
+    monkeypatch.setattr(judge, "PATIENCE", 0.5)
+    submit(stage, word)
+    submit(stage, "fine", "easy")
+    refusals = tried.refusals(["picky", "easy"])
+    assert told in refusals["picky"] and "easy" not in refusals
+    trying = [child for child in psutil.Process().children() if "judge_process" in " ".join(child.cmdline())]
+    assert not trying, "it is gone once all are tried"
+
+
+def test_files_that_have_changed_try_nothing(stage: Stage, tmp_path: Path) -> None:
+    """Another version would answer for the contract that is published."""
+    module = tmp_path / "judged.py"
+    module.write_text(Path(judged_handlers.__file__).read_text())
+    config = HandlerConfig(modules=(str(module),)).sealed()
+    asked = Judge(config, tmp_path)
+    assert asked.fault("count", b"1") is None and asked.fault("count", b'"1"') is not None
+    asked.rest()
+    module.write_text(module.read_text().replace("payload: int", "payload: str"))
+    with pytest.raises(Unavailable, match="cannot be loaded"):
+        asked.fault("count", b"1")

@@ -63,7 +63,10 @@ class Adopting:
         # Each by itself: many jobs that fit nowhere must not keep those of another contract waiting.
         if not self._loop.stopping and self._timetable.due(what, 0.0):
             started = boottime()
-            look()
+            try:
+                look()
+            finally:
+                self._fitting.rest()
             self._timetable.postpone(what, min(SHARE * (boottime() - started), AT_LEAST_EVERY))
 
     def _look_again(self, refused: Sequence[Standing]) -> None:
@@ -87,6 +90,8 @@ class Adopting:
         for page in self._store.waiting([handler], [former], among=True):
             fits = []
             for job in page:
+                if self._loop.stopping:
+                    return
                 why = self._fitting.misfit(job)
                 if why is None:
                     fits.append(Adoption(job.id, former, contract))

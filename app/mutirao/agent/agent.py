@@ -15,6 +15,7 @@ from mutirao.agent.exposition import expose
 from mutirao.agent.fitting import Fitting
 from mutirao.agent.identity import NodeIdentity
 from mutirao.agent.incarnation import Endings, Incarnation
+from mutirao.agent.judge import Judge
 from mutirao.agent.publication import published
 from mutirao.agent.registration import Registration
 from mutirao.agent.runners import Runners
@@ -57,10 +58,11 @@ class Agent:
         self._nodes = NodeStore(self._database)
         self._identity = NodeIdentity(settings.state_dir, settings.runtime_dir)
         config = HandlerConfig.of(settings).sealed()
-        registry = load_registry(config)
-        contracts = registry.contracts()
+        contracts = load_registry(config).contracts()
         self._fitting = Fitting(
-            registry, ContractStore(self._database, self._identity.id), published(contracts)
+            Judge(config, settings.runtime_dir),
+            ContractStore(self._database, self._identity.id),
+            published(contracts),
         )
         self._registration = Registration(
             settings, self._identity, self._nodes, self._fitting, wanted=lambda: not self._stopping

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mutirao.contract import PayloadRefused
+from mutirao.agent.judge import Judging
 from mutirao.logs import get_logger
 from mutirao.loop import boottime
-from mutirao.registry import Registry
 from mutirao.store.contracts import ContractStore, WaitingJob
 from mutirao.store.nodes import PublishedContract
 
@@ -24,10 +23,8 @@ _LONGEST = 1000
 class Fitting:
     """Tries jobs against the handlers of this node, strictly, as its runners will."""
 
-    def __init__(
-        self, registry: Registry, store: ContractStore, published: Sequence[PublishedContract]
-    ) -> None:
-        self._registry = registry
+    def __init__(self, judge: Judging, store: ContractStore, published: Sequence[PublishedContract]) -> None:
+        self._judge = judge
         self._store = store
         self._published = published
 
@@ -52,7 +49,10 @@ class Fitting:
             return {}
         # Of equal fingerprints: what fitted one fits the other.
         fit = self._store.known(new)
-        return self._first_misfits({contract.handler for contract in new}, fit)
+        try:
+            return self._first_misfits({contract.handler for contract in new}, fit)
+        finally:
+            self.rest()
 
     def _first_misfits(self, open_: set[str], fit: frozenset[int]) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -74,17 +74,16 @@ class Fitting:
         return found
 
     def misfit(self, job: WaitingJob) -> str | None:
-        """Why the job does not fit this node's handler, with its id and the field; None: it fits."""
-        binding = self._registry.bound(job.handler)
-        if binding is None:
-            return f"job {job.id}: no handler `{job.handler}` here"
-        try:
-            binding.parse(job.payload)
-        except PayloadRefused as error:
-            return _clean(f"job {job.id}: payload{'.' if error.field else ': '}{error.message}")
-        except Exception as error:  # noqa: BLE001 (a handler's own validator may raise anything)
-            return _clean(f"job {job.id}: payload: its validation raised {type(error).__name__}: {error}")
-        return None
+        """Why the job does not fit this node's handler, with its id and the field; None: it fits.
+
+        Raises Unavailable when the handlers cannot be loaded any more.
+        """
+        fault = self._judge.fault(job.handler, job.payload)
+        return None if fault is None else _clean(f"job {job.id}: payload{fault}")
+
+    def rest(self) -> None:
+        """Nothing more is tried for a while."""
+        self._judge.rest()
 
 
 def _clean(text: str) -> str:

@@ -30,7 +30,7 @@ class GuardLink:
                 stdin=subprocess.DEVNULL,
                 stdout=2,
                 cwd=directory,
-                env=_scrubbed(node_id),
+                env=scrubbed() | {MARKER: str(node_id)},
             )
 
     @property
@@ -91,12 +91,12 @@ class GuardLink:
             socket.send_fds(self.control, [text.encode()], descriptors or [])
 
 
-def _scrubbed(node_id: UUID) -> dict[str, str]:
-    """The environment without our own settings, which hold secrets, and with the run's marker."""
+def scrubbed() -> dict[str, str]:
+    """The environment without our own settings, which hold secrets."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MUTIRAO_")}
-    if "PYTHONPATH" in kept:  # the guard works in another directory
+    if "PYTHONPATH" in kept:  # what gets it works in another directory
         kept["PYTHONPATH"] = os.pathsep.join(map(str, map(Path.absolute, map(Path, _entries(kept)))))
-    return kept | {MARKER: str(node_id)}
+    return kept
 
 
 def _entries(environment: dict[str, str]) -> list[str]:

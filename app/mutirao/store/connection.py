@@ -13,6 +13,7 @@ from psycopg.rows import namedtuple_row
 from psycopg_pool import ConnectionPool
 
 from mutirao.loop import boottime
+from mutirao.store.columns import ColumnDumper
 
 _SESSION = {
     "search_path": "mutirao,public",
@@ -93,6 +94,7 @@ def _configure(connection: Connection) -> None:
             connection.warnings.append(diagnostic.message_primary or "")
 
     connection.add_notice_handler(hear)
+    connection.adapters.register_dumper(list, ColumnDumper)
     if connection.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
         connection.execute(f"SET transaction_timeout = '{_TRANSACTION_WITHIN}s'")
 

@@ -117,7 +117,8 @@ def test_a_killed_worker_leaves_its_counts_and_takes_what_it_was_doing(door: Doo
     until(lambda: in_progress(door) == len(waiting) + 1, 10, "every request has reached a worker")
     before, workers = scrape(door), set(children(door.pid))
     for worker in workers:
-        os.kill(worker, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # one that had answered enough was just being replaced
+            os.kill(worker, signal.SIGKILL)
     until(lambda: len(set(children(door.pid)) - workers) == WORKERS, 20, "all are replaced")
     assert in_progress(door) == 1
     after = scrape(door)

@@ -87,13 +87,13 @@ class Judge:
             stream.settimeout(_LOADED_WITHIN)
             stream.sendall(self._greeting)
             wrong = msgspec.msgpack.decode(read_frame(stream), type=str)
+        except TimeoutError:
+            wrong = f"loading them did not end within {_LOADED_WITHIN:g} s"
         except (EOFError, OSError):
             wrong = "loading them ended the process"
         if wrong:
             self._end()
-            raise Unavailable(
-                f"handlers cannot be loaded to try what waits: {wrong}", hint="restart the agent"
-            )
+            raise Unavailable(f"handlers cannot be loaded to try what waits: {wrong}", hint=_RESTART)
 
     def _end(self) -> None:
         if self._running is not None:
